@@ -1,0 +1,53 @@
+#include "bench/fio.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "bench/child_process.h"
+#include "store/error.h"
+
+namespace shoal::bench {
+
+void to_json(nlohmann::json& json, const FioSample& sample) {
+  json = {{"random", sample.random}, {"sequential", sample.sequential}};
+}
+
+void from_json(const nlohmann::json& json, FioSample& sample) {
+  sample = {json.at("random").get<double>(), json.at("sequential").get<double>()};
+}
+
+Fio::Fio(const FioOptions& options) : options_(options), file_(options.directory / "fio.data") {
+  run_program({"fio", "--name=layout", "--filename=" + file_.string(), "--rw=write", "--bs=1M", "--direct=1",
+               "--ioengine=io_uring", "--iodepth=8", fmt::format("--size={}", options.file_bytes), "--minimal"});
+}
+
+Fio::~Fio() {
+  std::error_code ignored;
+  std::filesystem::remove(file_, ignored);
+}
+
+FioSample Fio::measure(double read_share) const { return {run("rand", read_share), run("", read_share)}; }
+
+double Fio::run(const char* pattern, double read_share) const {
+  const long percent = std::lround(read_share * 100);
+  const std::string kind = percent >= 100 ? "read" : percent <= 0 ? "write" : "rw";
+  // fio writes "rw" and "randrw", but "randread".
+  const std::string output = run_program(
+      {"fio", "--name=yardstick", "--filename=" + file_.string(), fmt::format("--rw={}{}", pattern, kind),
+       fmt::format("--rwmixread={}", percent), fmt::format("--bs={}", options_.block_bytes), "--direct=1",
+       "--ioengine=io_uring", "--fixedbufs=1", "--registerfiles=1", fmt::format("--iodepth={}", options_.depth),
+       fmt::format("--size={}", options_.file_bytes), "--time_based", fmt::format("--runtime={}", options_.seconds),
+       "--norandommap", "--randrepeat=0", "--output-format=json"});
+  try {
+    const nlohmann::json job = nlohmann::json::parse(output).at("jobs").at(0);
+    return job.at("read").at("bw_bytes").get<double>() + job.at("write").at("bw_bytes").get<double>();
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(fmt::format("fio's output is not understood: {}", error.what()));
+  }
+}
+
+}  // namespace shoal::bench

@@ -1,0 +1,43 @@
+// The yardstick: what fio's io_uring direct job moves in the same directory with the same block size, depth and mix.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+
+namespace shoal::bench {
+
+struct FioOptions {
+  std::filesystem::path directory;
+  std::uint64_t file_bytes = 0;
+  std::uint64_t block_bytes = 0;
+  unsigned depth = 16;
+  unsigned seconds = 2;  // each measurement
+};
+
+// Bytes per second, read and written together.
+struct FioSample {
+  double random = 0;
+  double sequential = 0;
+};
+void to_json(nlohmann::json& json, const FioSample& sample);
+void from_json(const nlohmann::json& json, FioSample& sample);
+
+class Fio {
+ public:
+  // Writes the file first: blocks that were never written read at the speed of memory. Error where there is no fio.
+  explicit Fio(const FioOptions& options);
+  Fio(const Fio&) = delete;
+  Fio& operator=(const Fio&) = delete;
+  ~Fio();  // removes the file
+
+  FioSample measure(double read_share) const;  // read_share: of the bytes, 0 to 1
+
+ private:
+  double run(const char* pattern, double read_share) const;
+
+  FioOptions options_;
+  std::filesystem::path file_;
+};
+
+}  // namespace shoal::bench

@@ -1,0 +1,228 @@
+// shoal-train-bench: shoal-train against bare training loops, interleaved, each in a process of its own.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "bench/bare_loop.h"
+#include "bench/bench_directory.h"
+#include "bench/child_process.h"
+#include "store/error.h"
+#include "store/size_text.h"
+
+namespace shoal::bench {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kDescription =
+    R"(shoal-train-bench measures shoal-train on this machine against training loops without exchange, store or metrics.
+
+  libtorch   N models in RAM, torch::nn and torch::optim, as one would write it
+  bare       N models in RAM, shoal-train's own learner and optimizer in a plain loop
+  in-ram     shoal-train with RAM for all of the state
+  1/16       shoal-train with RAM for a sixteenth of the state, or for a step of every worker if that is more
+  in-ram-libtorch, 1/16-libtorch (lenet5)
+             the same two with the model as TorchScript: LibTorch's kernels instead of Shoal's own for LeNet-5
+
+All are run --repeats times in turn; the figures are medians of node-steps a second, and their ratios.)";
+
+struct Options {
+  BareLoopOptions loop;
+  std::string graph = "random-regular:8";
+  unsigned repeats = 5;
+  std::optional<std::filesystem::path> directory;
+  bool json = false;
+};
+
+struct Measurement {
+  double speed = 0;
+  Json summary;  // shoal-train's
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+std::filesystem::path beside_this_program(const char* name) {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
+}
+
+Measurement shoal_train(const Options& options, const std::string& model, const std::filesystem::path& folder,
+                        const std::string& ram) {
+  std::filesystem::remove_all(folder);
+  const std::string printed = run_program({beside_this_program("shoal-train").string(),
+                                           "--model",
+                                           model,
+                                           "--data",
+                                           options.loop.data,
+                                           "--optimizer",
+                                           options.loop.optimizer,
+                                           "--lr",
+                                           fmt::format("{}", options.loop.learning_rate),
+                                           "--batch",
+                                           std::to_string(options.loop.batch),
+                                           "--nodes",
+                                           std::to_string(options.loop.nodes),
+                                           "--threads",
+                                           std::to_string(options.loop.threads),
+                                           "--rounds",
+                                           std::to_string(options.loop.rounds),
+                                           "--graph",
+                                           options.graph,
+                                           "--ram",
+                                           ram,
+                                           "--out",
+                                           folder.string(),
+                                           "--eval-nodes",
+                                           "0",
+                                           "--json",
+                                           "--quiet"});
+  Measurement result;
+  result.summary = Json::parse(printed);
+  result.speed = result.summary["node_steps_per_second"].get<double>();
+  std::filesystem::remove_all(folder);
+  return result;
+}
+
+Measurement in_child(double (*loop)(const BareLoopOptions&), const BareLoopOptions& options) {
+  ChildTask task;
+  task.run = [&](const AskParent&) { return Json(loop(options)); };
+  return {run_in_child(task).get<double>(), {}};
+}
+
+// The store's least and what the rest takes, from the program's own mouth.
+std::uint64_t ram_for_a_sixteenth(const Options& options, const std::filesystem::path& folder) {
+  const Measurement probe = shoal_train(options, options.loop.model, folder, "16GiB");
+  std::uint64_t outside = 0;
+  for (const char* tag : {"network", "schedule", "data", "workers", "metrics", "cold", "io", "tables", "plan"}) {
+    outside += probe.summary["memory"].value(tag, std::uint64_t{0});
+  }
+  const std::uint64_t sixteenth = probe.summary["state_bytes_per_node"].get<std::uint64_t>() * options.loop.nodes / 16;
+  // Few large models: a sixteenth may be less than one step needs, and every worker should have a step.
+  const std::uint64_t workers_bytes =
+      options.loop.threads * 2 * probe.summary["state_bytes_per_node"].get<std::uint64_t>();
+  return std::max(outside + sixteenth, probe.summary["least_ram_bytes"].get<std::uint64_t>() + workers_bytes);
+}
+
+int run(const Options& options) {
+  throw_on_interrupt();
+  const BenchDirectory directory(options.directory);
+  const std::filesystem::path folder = directory.path() / "run";
+  const std::uint64_t small = ram_for_a_sixteenth(options, folder);
+
+  std::vector<std::string> names = {"libtorch", "bare", "in-ram", "1/16"};
+  std::string script;
+  if (options.loop.model == "lenet5") {
+    names.insert(names.end(), {"in-ram-libtorch", "1/16-libtorch"});
+    const std::filesystem::path file = directory.path() / "lenet5.pt";
+    ChildTask task;  // LibTorch starts threads, and this process must be able to fork
+    task.run = [&](const AskParent&) {
+      write_lenet5_script(file);
+      return Json();
+    };
+    run_in_child(task);
+    script = "script:" + file.string();
+  }
+  const std::string little = fmt::format("{}B", small);
+  std::map<std::string, std::vector<double>> speeds;
+  std::map<std::string, Json> summaries;
+  for (unsigned repeat = 0; repeat < options.repeats; ++repeat) {
+    for (const std::string& name : names) {
+      const std::string& model = name.ends_with("-libtorch") ? script : options.loop.model;
+      const Measurement result =
+          name == "libtorch" ? in_child(libtorch_loop, options.loop)
+          : name == "bare"   ? in_child(learner_loop, options.loop)
+                             : shoal_train(options, model, folder, name.starts_with("in-ram") ? "16GiB" : little);
+      speeds[name].push_back(result.speed);
+      summaries[name] = result.summary;
+      fmt::print(stderr, "{}/{} {:<16} {:8.1f} node-steps/s\n", repeat + 1, options.repeats, name, result.speed);
+    }
+  }
+  Json report = {{"model", options.loop.model},     {"optimizer", options.loop.optimizer},
+                 {"batch", options.loop.batch},     {"nodes", options.loop.nodes},
+                 {"threads", options.loop.threads}, {"rounds", options.loop.rounds},
+                 {"repeats", options.repeats},      {"graph", options.graph},
+                 {"results", Json::array()}};
+  for (const std::string& name : names) {
+    const auto [least, most] = std::minmax_element(speeds[name].begin(), speeds[name].end());
+    Json result = {{"name", name}, {"node_steps_per_second", median(speeds[name])}, {"least", *least}, {"most", *most}};
+    const char* const in_ram = name.ends_with("-libtorch") ? "in-ram-libtorch" : "in-ram";
+    for (const char* reference : {"libtorch", "bare", in_ram}) {
+      // Run by run, so that a slow minute of the machine hits both.
+      std::vector<double> ratios;
+      for (std::size_t i = 0; i < speeds[name].size(); ++i) ratios.push_back(speeds[name][i] / speeds[reference][i]);
+      result[fmt::format("to {}", reference == in_ram ? "in-ram" : reference)] = median(ratios);
+    }
+    for (const char* key : {"ram_budget_bytes", "bytes_read", "bytes_written", "peak_rss_bytes", "stall_seconds"}) {
+      if (summaries[name].is_object()) result[key] = summaries[name][key];
+    }
+    report["results"].push_back(result);
+  }
+  if (options.json) {
+    fmt::print("{}\n", report.dump(2));
+    return 0;
+  }
+  fmt::print("{:<16}{:>14}{:>22}{:>13}{:>9}{:>11}{:>12}{:>12}\n", "", "node-steps/s", "least .. most", "to libtorch",
+             "to bare", "to in-ram", "read", "written");
+  for (const Json& result : report["results"]) {
+    const auto bytes = [&](const char* key) {
+      return result.contains(key) ? size_text(result[key].get<std::uint64_t>()) : std::string("-");
+    };
+    fmt::print("{:<16}{:>14.1f}{:>22}{:>13.3f}{:>9.3f}{:>11.3f}{:>12}{:>12}\n", result["name"].get<std::string>(),
+               result["node_steps_per_second"].get<double>(),
+               fmt::format("{:.1f} .. {:.1f}", result["least"].get<double>(), result["most"].get<double>()),
+               result["to libtorch"].get<double>(), result["to bare"].get<double>(), result["to in-ram"].get<double>(),
+               bytes("bytes_read"), bytes("bytes_written"));
+  }
+  return 0;
+}
+
+int main_of(int argc, char** argv) {
+  Options options;
+  CLI::App app(kDescription, "shoal-train-bench");
+  app.option_defaults()->always_capture_default();
+  app.add_option("--model", options.loop.model, "lenet5, resnet18");
+  app.add_option("--data", options.loop.data, "Data set");
+  app.add_option("--optimizer", options.loop.optimizer, "sgd, adam");
+  app.add_option("--lr", options.loop.learning_rate, "Learning rate");
+  app.add_option("--batch", options.loop.batch, "Samples per step");
+  app.add_option("--nodes", options.loop.nodes, "Models");
+  app.add_option("--threads", options.loop.threads, "Worker threads");
+  app.add_option("--rounds", options.loop.rounds, "Steps of every model in one repeat");
+  app.add_option("--graph", options.graph, "shoal-train's graph");
+  app.add_option("--repeats", options.repeats, "Times that all four are run, in turn");
+  app.add_option("--dir", options.directory, "Folder on the disk to measure; new or empty [a temporary one here]");
+  app.add_flag("--json", options.json, "JSON alone on stdout");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", app.help());
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    throw Error(fmt::format("{} (--help explains)", error.what()), ExitCode::kUsage);
+  }
+  if (options.repeats == 0) throw Error("--repeats: at least 1", ExitCode::kUsage);
+  return run(options);
+}
+
+}  // namespace
+}  // namespace shoal::bench
+
+int main(int argc, char** argv) {
+  try {
+    return shoal::bench::main_of(argc, argv);
+  } catch (const shoal::Error& error) {
+    fmt::print(stderr, "shoal-train-bench: {}\n", error.what());
+    return static_cast<int>(error.exit_code());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "shoal-train-bench: {}\n", error.what());
+    return static_cast<int>(shoal::ExitCode::kFailure);
+  }
+}

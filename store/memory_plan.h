@@ -1,0 +1,29 @@
+// How the one RAM number is divided, before anything is allocated. The planner and the store read the same figures.
+#pragma once
+
+#include <cstdint>
+
+#include "store/store_options.h"
+
+namespace shoal {
+
+struct MemoryPlan {
+  std::uint64_t tables = 0;
+  std::uint64_t plans = 0;
+  std::uint64_t cold = 0;
+  std::uint64_t io = 0;
+  std::uint64_t arena = 0;
+
+  std::uint64_t prefetch = 0;      // bytes read ahead of use, at most
+  std::uint32_t flights = 0;       // steps under way, at most
+  std::uint32_t least_public = 0;  // frames without which one step cannot run
+  std::uint32_t least_private = 1;
+
+  std::uint64_t total() const { return tables + plans + cold + io + arena; }
+
+  // The split for options.ram_bytes; a usage Error that names the minimum when that is too little.
+  static MemoryPlan for_options(const StoreOptions& options);
+  static std::uint64_t minimum(const StoreOptions& options);
+};
+
+}  // namespace shoal

@@ -1,0 +1,54 @@
+// Node -> version and where its two records are; memory-mapped, so that other processes of the host can look.
+//
+// During a round a node's new public version lies beside the current one (`pending`) and is invisible; flip() makes it
+// the current one. The file is this run's working copy: after a crash it is rebuilt from the last checkpoint. One
+// writer, the engine thread.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+#include "store/location.h"
+#include "store/types.h"
+
+namespace shoal {
+
+struct SlotEntry {
+  Version version = 0;
+  std::uint32_t location[kPartCount] = {Location::nowhere().word(), Location::nowhere().word()};
+};
+static_assert(sizeof(SlotEntry) == 16);
+
+class SlotTable {
+ public:
+  // Creates or replaces the file; all nodes start at version 0, nowhere. `path` empty: anonymous memory.
+  SlotTable(const std::filesystem::path& path, NodeId nodes, std::uint64_t store_id);
+  ~SlotTable();
+  SlotTable(const SlotTable&) = delete;
+  SlotTable& operator=(const SlotTable&) = delete;
+
+  NodeId nodes() const { return nodes_; }
+  Version version(NodeId node) const { return entries_[node].version; }
+  Location location(Part part, NodeId node) const { return Location::from_word(entries_[node].location[index(part)]); }
+  void set_location(Part part, NodeId node, Location location) {
+    entries_[node].location[index(part)] = location.word();
+  }
+  Location pending(NodeId node) const { return Location::from_word(pending_[node]); }
+  void set_pending(NodeId node, Location location) { pending_[node] = location.word(); }
+  void flip(NodeId node);
+
+  std::span<const SlotEntry> entries() const { return {entries_, nodes_}; }
+  void set_entry(NodeId node, const SlotEntry& entry) { entries_[node] = entry; }
+
+  static std::uint64_t bytes_for(NodeId nodes);  // of memory
+
+ private:
+  NodeId nodes_;
+  void* mapping_ = nullptr;
+  std::uint64_t mapped_bytes_ = 0;
+  SlotEntry* entries_ = nullptr;
+  std::uint32_t* pending_ = nullptr;
+};
+
+}  // namespace shoal

@@ -1,0 +1,147 @@
+// The store: a population's state in three tiers, driven by access plans.
+//
+//   auto store = StateStore::create(options);
+//   store->plan(round_0); store->plan(round_1);             // some rounds ahead, if known
+//   store->begin_round([&](NodeLease lease) { queue.push(std::move(lease)); }, [&] { queue.close(); });
+//   ... workers: pop a lease, compute on its memory, lease.commit() ...
+//   RoundReport report = store->end_round();                // all new versions become visible at once
+//   store->checkpoint("round 0 done");                      // durable; what open() gives after a crash
+//
+// One engine thread owns the device, the tables and all decisions; the calls below hand it work and wait. They belong
+// to one caller thread, except that leases may be moved to, used on and committed from any thread; all of them must be
+// gone, and all commit() calls have returned, before the store is destroyed.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/access_plan.h"
+#include "store/memory_budget.h"
+#include "store/mode_report.h"
+#include "store/state_layout.h"
+#include "store/store_options.h"
+#include "store/types.h"
+
+namespace shoal {
+
+class StoreEngine;
+struct Flight;
+
+// One node's step with all its data in RAM. Move-only. The memory stays put and unchanged (but for the parts that are
+// the caller's to write) until commit() or destruction. A step that writes must be committed: destroying its lease
+// without that fails the round, since the node's new state does not exist.
+class NodeLease {
+ public:
+  NodeLease() = default;
+  NodeLease(NodeLease&& other) noexcept;
+  NodeLease& operator=(NodeLease&& other) noexcept;
+  ~NodeLease();
+
+  explicit operator bool() const { return flight_ != nullptr; }
+  std::size_t step() const;  // position in the plan
+  StepKind kind() const;
+  NodeId node() const;
+  Version version() const;  // of the current state; 0 when there is none yet
+  // Below StateStore::places(), and no other lease's while this one is out: an index for what the caller keeps with it.
+  std::uint32_t place() const;
+
+  // Payloads, 64-byte aligned, of layout.payload_bytes(part) bytes each; null where the step's kind has none.
+  const std::byte* current() const;  // public, as all others see it in this round
+  std::byte* next() const;           // public, the new version: not initialised, never the same memory as current()
+  std::byte* private_state() const;  // updated in place (kUpdate), zeroed (kCreate), not to be written (kInspect)
+  std::size_t reads() const;
+  const std::byte* read(std::size_t k) const;  // public payload of the plan's k-th read
+
+  void commit();  // the caller is done with the memory; what it wrote is the node's next state
+
+ private:
+  friend class StoreEngine;
+  NodeLease(StoreEngine* engine, Flight* flight) : engine_(engine), flight_(flight) {}
+
+  StoreEngine* engine_ = nullptr;
+  Flight* flight_ = nullptr;
+};
+
+// What one round moved. Bytes are whole records, as the device moves them.
+struct RoundReport {
+  std::uint64_t steps = 0;
+  std::array<std::uint64_t, kPartCount> hits{};    // uses that found the record in RAM or on its way there
+  std::array<std::uint64_t, kPartCount> misses{};  // uses that had to bring it
+  std::uint64_t slab_bytes_read = 0;
+  std::uint64_t slab_bytes_written = 0;
+  std::uint64_t cold_bytes_read = 0;  // before compression
+  std::uint64_t cold_bytes_written = 0;
+  // No policy, even one that knows all rounds planned so far, could have moved fewer bytes with this arena.
+  // It holds for the sum over rounds since the store was opened, for records that are not all zeros (those are free,
+  // and only those fresh from their creation are known to be); see docs/architecture.md.
+  std::uint64_t lower_bound_bytes = 0;
+  double seconds = 0;
+  double stalled_seconds = 0;        // the engine had steps to fetch, and nothing was with the workers
+  double write_stalled_seconds = 0;  // of those, until a frame was written back and free again
+};
+
+struct StoreReport {
+  std::vector<ModeReport> modes;
+  std::uint64_t ram_bytes = 0;
+  std::array<std::uint64_t, kMemoryTagCount> memory{};  // by tag
+  std::array<std::uint64_t, kPartCount> frames{};       // as the arena is split now
+  std::uint64_t state_bytes = 0;                        // all nodes' records
+  std::uint64_t resident_ram_bytes = 0;                 // the RAM from which the rounds planned so far touch no disk
+  std::uint64_t slab_bytes = 0;                         // allocated on disk
+  std::uint64_t cold_bytes = 0;
+  std::uint64_t cold_nodes = 0;  // nodes with a part in the cold tier
+};
+
+struct VerifyReport {
+  std::uint64_t records = 0;
+  std::uint64_t zero_records = 0;
+  std::vector<std::string> problems;  // file, slot, node and what to do; empty: all is well
+};
+
+class StateStore {
+ public:
+  // Both throw Error, having changed nothing, for a store that is locked, of another layout, node count or format, or
+  // damaged, and for a RAM number below minimum_ram(). create() refuses a directory that holds a store unless
+  // options.overwrite.
+  static std::unique_ptr<StateStore> create(const StoreOptions& options);
+  static std::unique_ptr<StateStore> open(const StoreOptions& options);  // as of the last checkpoint
+  ~StateStore();
+
+  // Deletes the files of a closed store, and nothing else that lies beside them.
+  static void remove(const StoreOptions& options);
+
+  static std::uint64_t minimum_ram(const StoreOptions& options);
+
+  void plan(std::shared_ptr<const AccessPlan> round);
+  // Starts the earliest planned round. `ready` is called on the engine thread, in plan order as data arrives, and must
+  // not block; `done` once, when nothing more will come: all steps are committed, or the round failed.
+  void begin_round(std::function<void(NodeLease)> ready, std::function<void()> done = {});
+  // Waits for all leases of the round, then makes its versions visible. Throws the round's first error.
+  RoundReport end_round();
+
+  // Between rounds.
+  void checkpoint(std::string_view note);      // durable when it returns; the note comes back after open()
+  const std::string& checkpoint_note() const;  // empty: no checkpoint yet
+  std::uint64_t checkpoint_count() const;
+  void demote(std::span<const NodeId> nodes);   // to the cold tier, in bulk
+  void promote(std::span<const NodeId> nodes);  // and back to the slabs
+  VerifyReport verify();
+  Version version(NodeId node) const;
+
+  StoreReport report() const;
+  std::uint32_t places() const;  // leases that can be out at once
+  const StateLayout& layout() const;
+  NodeId nodes() const;
+
+ private:
+  explicit StateStore(std::unique_ptr<StoreEngine> engine);
+  std::unique_ptr<StoreEngine> engine_;
+};
+
+}  // namespace shoal

@@ -1,0 +1,427 @@
+// The life of a node-step: gather its records, hand it over, take it back, write back, evict.
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+#include "store/error.h"
+#include "store/record.h"
+#include "store/store_engine.h"
+
+namespace shoal {
+
+// Opens steps in plan order for as long as flights, bytes and frames allow. A step that cannot have a frame yet keeps
+// what it has and goes on later; earlier steps never wait for later ones, so the first one always gets through.
+void StoreEngine::pump() {
+  if (!running_) return;
+  const UseIndex& round = *rounds_.front().index;
+  while (cursor_ < round.steps()) {
+    if (opening_ == nullptr) {
+      if (free_flights_.empty() || (flying_ > 0 && flying_bytes_ >= memory_.prefetch)) break;
+      opening_ = free_flights_.back();
+      free_flights_.pop_back();
+      ++flying_;
+      Flight& flight = *opening_;
+      flight.step = cursor_;
+      flight.kind = round.plan().kind(cursor_);
+      flight.node = round.plan().node(cursor_);
+      flight.version = uses_private(flight.kind) ? table_->version(flight.node) : 0;
+      flight.own = flight.private_frame = flight.next = kNoFrame;
+      flight.reads.clear();
+      flight.counts.clear();
+      flight.gathered = flight.loading = 0;
+      flight.bytes = 0;
+      flight.committed = false;
+    }
+    if (!gather(*opening_)) break;
+    Flight& flight = *std::exchange(opening_, nullptr);
+    ++cursor_;
+    if (flight.loading == 0) deliver(flight);
+  }
+  for (const Part part : kParts) {
+    if (pressed_[index(part)]) make_room(part);
+  }
+}
+
+bool StoreEngine::gather(Flight& flight) {
+  const std::size_t reads = rounds_.front().index->plan().reads(flight.step).size();
+  for (; flight.gathered < reads + 3; ++flight.gathered) {
+    bool got = true;
+    switch (flight.gathered) {
+      case 0: got = !reads_own(flight.kind) || gather_own(flight); break;
+      case 1: got = !uses_private(flight.kind) || gather_private(flight); break;
+      case 2: got = !writes(flight.kind) || gather_next(flight); break;
+      default: got = gather_read(flight, flight.gathered - 3);
+    }
+    if (!got) return false;
+  }
+  return true;
+}
+
+bool StoreEngine::gather_own(Flight& flight) {
+  flight.own = use(flight, Part::kPublic, flight.node, false);
+  if (flight.own == kNoFrame) return false;
+  seen_step_[flight.node] = flight.step;
+  cache_->set_next_use(flight.own, next_public_use(flight.node, flight.step));
+  return true;
+}
+
+bool StoreEngine::gather_private(Flight& flight) {
+  if (flight.kind == StepKind::kCreate && cache_->current(Part::kPrivate, flight.node) == kNoFrame) {
+    // Nothing is read, whatever the node had before.
+    flight.private_frame = bind(flight, Part::kPrivate, flight.node, false);
+    if (flight.private_frame != kNoFrame) {
+      if (in_place_) {
+        const Location where = table_->location(Part::kPrivate, flight.node);
+        const bool reuse = where.is_slab() && !slab(Part::kPrivate).retained(where.slot());
+        place_in_slot(flight.private_frame, reuse ? where.slot() : slab(Part::kPrivate).allocate());
+      }
+      cache_->became_ready(flight.private_frame);
+    }
+  } else {
+    flight.private_frame = use(flight, Part::kPrivate, flight.node, writes(flight.kind));
+  }
+  if (flight.private_frame == kNoFrame) return false;
+  cache_->set_next_use(flight.private_frame, later_private_use(flight.node));
+  return true;
+}
+
+bool StoreEngine::gather_next(Flight& flight) {
+  flight.next = bind(flight, Part::kPublic, flight.node, true);
+  if (flight.next == kNoFrame) return false;
+  if (in_place_) place_in_slot(flight.next, slab(Part::kPublic).allocate());
+  cache_->became_ready(flight.next);
+  cache_->set_next_use(flight.next, later_public_use(flight.node));
+  return true;
+}
+
+bool StoreEngine::gather_read(Flight& flight, std::size_t k) {
+  const NodeId node = rounds_.front().index->plan().reads(flight.step)[k];
+  const FrameId id = use(flight, Part::kPublic, node, false);
+  if (id == kNoFrame) return false;
+  flight.reads.push_back(id);
+  flight.counts.push_back(seen_step_[node] != flight.step);
+  seen_step_[node] = flight.step;
+  cache_->set_next_use(id, next_public_use(node, flight.step));
+  return true;
+}
+
+// A pinned frame with the record in it or on its way; kNoFrame when there is no room yet.
+FrameId StoreEngine::use(Flight& flight, Part part, NodeId node, bool to_change) {
+  FrameId id = cache_->current(part, node);
+  if (id == kNoFrame) {
+    if (table_->location(part, node).is_nowhere()) {
+      throw Error(fmt::format("step {} uses node {}, which has never been created", flight.step, node),
+                  ExitCode::kUsage);
+    }
+    id = bind(flight, part, node, false);
+    if (id == kNoFrame) return kNoFrame;
+    ++round_report_.misses[index(part)];
+    load(id);
+  } else {
+    Cached& entry = (*cache_)[id];
+    cache_->pin(id);
+    ++round_report_.hits[index(part)];
+    if (entry.drop) {
+      entry.drop = false;
+      --dropping_[index(part)];
+    }
+  }
+  const Cached& entry = (*cache_)[id];
+  // A record being written may be read meanwhile; to be changed, it must be out first.
+  if (entry.phase == Phase::kLoading || (entry.phase == Phase::kWriting && (to_change || in_place_))) await(flight, id);
+  return id;
+}
+
+void StoreEngine::await(Flight& flight, FrameId id) {
+  const auto waiter = static_cast<std::uint32_t>(flight.index * (options_.max_reads_per_step + 3) + flight.gathered);
+  next_waiter_[waiter] = std::exchange((*cache_)[id].first_waiter, waiter);
+  ++flight.loading;
+}
+
+FrameId StoreEngine::bind(Flight& flight, Part part, NodeId node, bool next) {
+  if (arena_->free_frames(part) == 0 && !make_room(part)) return kNoFrame;
+  const FrameId id = cache_->bind(part, node, next);
+  flight.bytes += record_bytes(part);
+  flying_bytes_ += record_bytes(part);
+  return id;
+}
+
+// Brings the record into its frame from wherever its durable copy is.
+void StoreEngine::load(FrameId id) {
+  Cached& entry = (*cache_)[id];
+  const Location where = table_->location(entry.part, entry.node);
+  entry.version = table_->version(entry.node);
+  if (where.is_slab()) {
+    place_in_slot(id, where.slot());
+    slab_io_->start(IoRequest::Op::kRead, id, where.slot());
+    return;
+  }
+  if (in_place_) {
+    place_in_slot(id, slab(entry.part).allocate());
+    entry.dirty = true;
+  }
+  if (where.is_zero()) {
+    std::memset(entry.record, 0, record_bytes(entry.part));
+    ready(id);
+    return;
+  }
+  SHOAL_CHECK(where.is_cold());
+  ++entry.transfers;
+  cold_worker_->ask({ColdJob::Op::kGet,
+                     id,
+                     entry.part,
+                     entry.node,
+                     where.stamp(),
+                     {entry.record, record_bytes(entry.part)},
+                     nullptr});
+}
+
+void StoreEngine::transfer_finished(FrameId id, IoRequest::Op op) {
+  Cached& entry = (*cache_)[id];
+  if (entry.scratch) return;
+  if (op == IoRequest::Op::kRead) {
+    loaded(id);
+  } else {
+    written(id);
+  }
+}
+
+void StoreEngine::loaded(FrameId id) {
+  Cached& entry = (*cache_)[id];
+  check(id, table_->location(entry.part, entry.node));
+  entry.to_slab = table_->location(entry.part, entry.node).is_cold();
+  ready(id);
+}
+
+// What was read is whole, and is what was meant to be read.
+void StoreEngine::check(FrameId id, Location from) const {
+  const Cached& entry = (*cache_)[id];
+  const std::string wrong =
+      defect(entry.record, {entry.part, entry.node, entry.version}, record_bytes(entry.part), manifest_.store_id);
+  if (wrong.empty()) return;
+  throw Error(fmt::format(
+      "the {} record of node {} is damaged: {}: {}. Check the device, and start again from a copy "
+      "of the store",
+      name(entry.part), entry.node,
+      from.is_slab() ? slab(entry.part).describe(from.slot()) : fmt::format("cold tier {}", cold_directory_.string()),
+      wrong));
+}
+
+// The record is in its frame: whoever waited for it may go on.
+void StoreEngine::ready(FrameId id) {
+  cache_->became_ready(id);
+  const std::size_t objects = options_.max_reads_per_step + 3;
+  std::uint32_t waiter = std::exchange((*cache_)[id].first_waiter, kNoWaiter);
+  while (waiter != kNoWaiter) {
+    Flight& flight = *flights_[waiter / objects];
+    waiter = next_waiter_[waiter];
+    if (--flight.loading == 0 && &flight != opening_) deliver(flight);
+  }
+}
+
+void StoreEngine::deliver(Flight& flight) {
+  FrameCache& cache = *cache_;
+  if (in_place_ && writes(flight.kind)) {
+    // The worker will change the slot itself; one that a checkpoint refers to must stay as it is.
+    Cached& entry = cache[flight.private_frame];
+    if (slab(Part::kPrivate).retained(entry.slot)) {
+      const std::byte* old = entry.record;
+      place_in_slot(flight.private_frame, slab(Part::kPrivate).allocate());
+      std::memcpy(entry.record, old, record_bytes(Part::kPrivate));
+    }
+  }
+  if (flight.kind == StepKind::kCreate) {
+    std::memset(cache[flight.private_frame].record, 0, record_bytes(Part::kPrivate));
+  }
+  if (flight.next != kNoFrame) {
+    // What lies behind the payload goes to disk with it: zeros, not whatever the frame held before.
+    const std::uint64_t used = sizeof(RecordHeader) + payload_bytes(Part::kPublic);
+    std::memset(cache[flight.next].record + used, 0, record_bytes(Part::kPublic) - used);
+  }
+  const auto payload_of = [&](FrameId id) { return id == kNoFrame ? nullptr : payload(cache[id].record); };
+  flight.own_payload = payload_of(flight.own);
+  flight.private_payload = payload_of(flight.private_frame);
+  flight.next_payload = payload_of(flight.next);
+  flight.read_payloads.clear();
+  for (const FrameId id : flight.reads) flight.read_payloads.push_back(payload(cache[id].record));
+  ++with_caller_;
+  ready_(NodeLease(this, &flight));
+}
+
+void StoreEngine::returned(Flight& flight) {
+  FrameCache& cache = *cache_;
+  if (writes(flight.kind)) {
+    Cached& own = cache[flight.private_frame];
+    own.dirty = true;
+    own.version = flight.version + 1;
+    Cached& next = cache[flight.next];
+    next.dirty = true;
+    next.version = flight.version + 1;
+    acted_[flight.node] = 1;
+  }
+  for (const FrameId id : {flight.private_frame, flight.next, flight.own}) {
+    if (id != kNoFrame) cache.unpin(id);
+  }
+  for (const FrameId id : flight.reads) cache.unpin(id);
+
+  // One use less of every record the step named, however often it named it.
+  if (flight.own != kNoFrame) --uses_left_[flight.node];
+  if (uses_private(flight.kind)) retire_if_dead(flight.node);
+  const auto reads = rounds_.front().index->plan().reads(flight.step);
+  for (std::size_t k = 0; k < reads.size(); ++k) {
+    if (flight.counts[k] == 0) continue;
+    --uses_left_[reads[k]];
+    retire_if_dead(reads[k]);
+  }
+  flying_bytes_ -= flight.bytes;
+  --flying_;
+  ++finished_steps_;
+  free_flights_.push_back(&flight);
+}
+
+// A node that has acted has a new version; when the last reader of the old one is done, nobody will ask for it again.
+void StoreEngine::retire_if_dead(NodeId node) {
+  if (acted_[node] == 0 || uses_left_[node] != 0) return;
+  const Location where = table_->location(Part::kPublic, node);
+  table_->set_location(Part::kPublic, node, Location::nowhere());
+  const FrameId id = cache_->current(Part::kPublic, node);
+  if (id == kNoFrame) {
+    retire(Part::kPublic, node, where);
+    return;
+  }
+  Cached& entry = (*cache_)[id];
+  if (entry.dead) return;
+  SHOAL_CHECK(entry.pins == 0);
+  entry.dead = true;
+  // Used in place, frame and slot are one; being written, it still needs both. written() gives them back.
+  if (!in_place_) retire(Part::kPublic, node, where);
+  if (entry.phase == Phase::kWriting) return;
+  if (in_place_) {
+    write_back(id, true);
+  } else {
+    cache_->empty(id);
+  }
+}
+
+// Belady: the record whose next use is farthest away goes first. Evicts until enough frames are free or on their way to
+// be.
+bool StoreEngine::make_room(Part part) {
+  while (arena_->free_frames(part) + dropping_[index(part)] < reserve_[index(part)]) {
+    const FrameId victim = cache_->victim(part);
+    if (victim == kNoFrame) break;
+    evict(victim);
+  }
+  return arena_->free_frames(part) > 0;
+}
+
+void StoreEngine::evict(FrameId id) {
+  Cached& entry = (*cache_)[id];
+  const bool must_write = entry.dirty || (entry.to_slab && warm_room(entry.part));
+  if (must_write || in_place_) {
+    write_back(id, true);
+  } else {
+    cache_->empty(id);
+  }
+}
+
+// Starts the write of a record to where its durable copy belongs; with `drop`, the frame is free afterwards.
+void StoreEngine::write_back(FrameId id, bool drop) {
+  Cached& entry = (*cache_)[id];
+  cache_->begin_writing(id);
+  entry.drop = drop;
+  if (drop) ++dropping_[index(entry.part)];
+  if (in_place_) {
+    if (entry.dirty) {
+      seal(entry.record, {entry.part, entry.node, entry.version}, record_bytes(entry.part), manifest_.store_id);
+    }
+    slab_io_->start(IoRequest::Op::kWrite, id, entry.slot);
+    return;
+  }
+  if (all_zero({payload(entry.record), payload_bytes(entry.part)})) {
+    entry.written_to = Location::zero();
+    written(id);
+    return;
+  }
+  seal(entry.record, {entry.part, entry.node, entry.version}, record_bytes(entry.part), manifest_.store_id);
+  const Location before = location_of(entry);
+  if (entry.part == Part::kPrivate && before.is_slab() && !slab(entry.part).retained(before.slot())) {
+    entry.written_to = before;
+  } else if (warm_room(entry.part)) {
+    entry.written_to = Location::slab(slab(entry.part).allocate());
+  } else {
+    const Epoch stamp = cold_stamp(committed_epoch_ + 1, entry.version);
+    entry.written_to = Location::cold(stamp);
+    ++entry.transfers;
+    cold_worker_->ask(
+        {ColdJob::Op::kPut, id, entry.part, entry.node, stamp, {entry.record, record_bytes(entry.part)}, nullptr});
+    return;
+  }
+  slab_io_->start(IoRequest::Op::kWrite, id, entry.written_to.slot());
+}
+
+void StoreEngine::written(FrameId id) {
+  Cached& entry = (*cache_)[id];
+  const Location now = in_place_ ? Location::slab(entry.slot) : entry.written_to;
+  if (entry.dead) {
+    retire(entry.part, entry.node, now);
+  } else {
+    const Location before = location_of(entry);
+    if (before != now) {
+      set_location(entry, now);
+      retire(entry.part, entry.node, before);
+    }
+    entry.dirty = false;
+    entry.to_slab = now.is_cold();
+  }
+  if (entry.drop) --dropping_[index(entry.part)];
+  if (entry.pins == 0 && (entry.drop || entry.dead)) {
+    cache_->empty(id);
+  } else {
+    entry.drop = false;
+    ready(id);
+  }
+}
+
+bool StoreEngine::warm_room(Part part) const {
+  std::uint64_t used = slab(part).slot_bytes();
+  for (const Part each : kParts) used += slab(each).used_bytes();
+  return used <= options_.warm_bytes;
+}
+
+Location StoreEngine::location_of(const Cached& entry) const {
+  return entry.next ? table_->pending(entry.node) : table_->location(entry.part, entry.node);
+}
+
+void StoreEngine::set_location(const Cached& entry, Location location) {
+  if (entry.next) {
+    table_->set_pending(entry.node, location);
+  } else {
+    table_->set_location(entry.part, entry.node, location);
+  }
+}
+
+// The running store refers to that copy no more. A checkpoint may: slabs know by themselves, the cold tier by the
+// epoch.
+void StoreEngine::retire(Part part, NodeId node, Location location, AfterRelease after) {
+  if (location.is_slab()) {
+    slab(part).release(location.slot(), after);
+  } else if (location.is_cold()) {
+    if (epoch_of_stamp(location.stamp()) <= committed_epoch_) {
+      dead_cold_.push_back({part, node, location.stamp()});
+    } else {
+      cold_->erase(location.stamp(), part, node, record_bytes(part));
+    }
+  }
+}
+
+// Used in place, the frame's record is the slot itself; one that the table does not know yet is the frame's until
+// written() says so.
+void StoreEngine::place_in_slot(FrameId id, Slot slot) {
+  Cached& entry = (*cache_)[id];
+  const Slab& file = slab(entry.part);
+  entry.slot = slot;
+  if (in_place_) entry.record = device_->in_place(file.file(), file.offset(slot));
+}
+
+}  // namespace shoal

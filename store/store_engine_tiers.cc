@@ -1,0 +1,450 @@
+// Bulk work between rounds: creating and opening, checkpoints, moves between slabs and the cold tier, verification.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <random>
+
+#include "store/error.h"
+#include "store/record.h"
+#include "store/size_text.h"
+#include "store/store_engine.h"
+
+namespace shoal {
+namespace {
+
+constexpr const char* kTableFile = "slots.table";
+// There from before the first file of a new store until its manifest is written: what lies beside it is half a store,
+// and ours to delete.
+// It holds the cold tier's path.
+constexpr const char* kCreatingFile = "creating";
+
+std::filesystem::path slab_path(const std::filesystem::path& directory, Part part) {
+  return directory / fmt::format("{}.slab", name(part));
+}
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// Empty, or a RocksDB database and nothing that anyone else put there.
+bool may_be_deleted(const std::filesystem::path& cold_directory) {
+  return std::filesystem::is_empty(cold_directory) || std::filesystem::exists(cold_directory / "CURRENT");
+}
+
+void remove_store_files(const std::filesystem::path& directory, const std::filesystem::path& cold_directory) {
+  // The manifest first: what is left of an interrupted deletion is no store.
+  std::filesystem::remove(Manifest::path(directory));
+  for (const Part part : kParts) std::filesystem::remove(slab_path(directory, part));
+  std::filesystem::remove(directory / kTableFile);
+  std::filesystem::remove_all(cold_directory);
+}
+
+}  // namespace
+
+void StoreEngine::remove_files(const StoreOptions& options) {
+  if (!Manifest::exists(options.directory)) {
+    throw Error(fmt::format("there is no store in {}", options.directory.string()));
+  }
+  const StoreLock lock(options.directory);
+  const std::filesystem::path cold =
+      options.cold_directory.empty() ? options.directory / "cold" : options.cold_directory;
+  if (std::filesystem::exists(cold) && !may_be_deleted(cold)) {
+    throw Error(fmt::format("{} holds files that are not a cold tier; they are left alone", cold.string()));
+  }
+  remove_store_files(options.directory, cold);
+}
+
+void StoreEngine::create_files() {
+  const std::filesystem::path& directory = options_.directory;
+  if (Manifest::exists(directory) && !options_.overwrite) {
+    throw Error(
+        fmt::format("there is a store in {} already; open it, choose another directory, or ask for it to be "
+                    "overwritten",
+                    directory.string()));
+  }
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) throw Error(fmt::format("creating {}: {}", directory.string(), error.message()));
+  lock_ = std::make_unique<StoreLock>(directory);
+  const bool half_made = read_file(directory / kCreatingFile) == cold_directory_.string();
+  const bool replace = options_.overwrite || half_made;
+  if (std::filesystem::exists(cold_directory_)) {
+    if (!replace && !std::filesystem::is_empty(cold_directory_)) {
+      throw Error(
+          fmt::format("{} is not empty; choose another directory for the cold tier, or ask for it to be "
+                      "overwritten",
+                      cold_directory_.string()));
+    }
+    if (!half_made && !may_be_deleted(cold_directory_)) {
+      throw Error(
+          fmt::format("{} holds files that are not a cold tier; they are left alone", cold_directory_.string()));
+    }
+  }
+  if (replace) remove_store_files(directory, cold_directory_);
+
+  std::random_device random;
+  manifest_.store_id = (std::uint64_t{random()} << 32) | random();
+  manifest_.nodes = nodes_;
+  manifest_.layout = layout_;
+  write_file_durably(directory / kCreatingFile, cold_directory_.string());
+  try {
+    set_up(OpenMode::kCreate);
+    commit_checkpoint("", 0);
+    manifest_.write(directory);
+    std::filesystem::remove(directory / kCreatingFile);
+  } catch (...) {
+    tear_down();
+    // What cannot be cleaned up must not hide why the store could not be made.
+    try {
+      remove_store_files(directory, cold_directory_);
+      std::filesystem::remove(directory / kCreatingFile);
+    } catch (const std::filesystem::filesystem_error&) {
+    }
+    throw;
+  }
+}
+
+void StoreEngine::open_files() {
+  if (!Manifest::exists(options_.directory)) Manifest::read(options_.directory);  // says what is missing
+  lock_ = std::make_unique<StoreLock>(options_.directory);
+  manifest_ = Manifest::read(options_.directory);
+  manifest_.require(layout_, nodes_, options_.directory);
+  try {
+    set_up(OpenMode::kExisting);
+    restore_checkpoint();
+  } catch (...) {
+    tear_down();
+    throw;
+  }
+}
+
+void StoreEngine::set_up(OpenMode mode) {
+  cold_ = std::make_unique<ColdTier>(ColdOptions{cold_directory_, memory_.cold, mode == OpenMode::kCreate}, budget_);
+  ArenaOptions arena;
+  arena.bytes = memory_.arena;
+  arena.region = options_.region;
+  arena.huge_pages = options_.huge_pages;
+  arena.page_lock = options_.page_lock;
+  arena_ = std::make_unique<Arena>(arena, layout_, budget_);
+
+  DeviceOptions device;
+  device.depth = options_.queue_depth;
+  device.buffers = arena_->region();
+  device.map_reserve_bytes =
+      round_up(4 * nodes_ * std::max(record_bytes(Part::kPublic), record_bytes(Part::kPrivate)), 1 << 30);
+  DeviceChoice choice = choose_device(options_.io, options_.directory, device);
+  device_report_ = choice.report;
+  device_ = options_.device_hook ? options_.device_hook(std::move(choice.device)) : std::move(choice.device);
+
+  std::array<Slab*, kPartCount> slabs{};
+  for (const Part part : kParts) {
+    slabs_[index(part)] =
+        std::make_unique<Slab>(*device_, slab_path(options_.directory, part), mode, part, record_bytes(part));
+    slabs[index(part)] = slabs_[index(part)].get();
+  }
+  in_place_ = device_->in_place(slab(Part::kPublic).file(), 0) != nullptr;
+  if (in_place_) arena_->count_only();
+  table_ = std::make_unique<SlotTable>(options_.directory / kTableFile, nodes_, manifest_.store_id);
+  cache_ = std::make_unique<FrameCache>(*arena_, nodes_);
+  slab_io_ = std::make_unique<SlabIo>(*device_, *cache_, slabs, options_.submit_batch);
+  cold_worker_ = std::make_unique<ColdWorker>(*cold_, 2 * memory_.flights, [this] { notify(); });
+}
+
+void StoreEngine::tear_down() {
+  cold_worker_.reset();
+  slab_io_.reset();
+  cache_.reset();
+  table_.reset();
+  for (auto& slab : slabs_) slab.reset();
+  device_.reset();
+  arena_.reset();
+  cold_.reset();
+}
+
+void StoreEngine::require_idle(std::string_view what) const {
+  if (running_) throw Error(fmt::format("{} while a round is running; end it first", what), ExitCode::kUsage);
+}
+
+// Checkpoints.
+
+void StoreEngine::checkpoint(std::string_view note) {
+  on_engine([&] {
+    require_idle("checkpoint");
+    flush_dirty();
+    commit_checkpoint(note, committed_epoch_ + 1);
+  });
+}
+
+// Every record has a durable place and its bytes are handed to the device; they stay in RAM as well.
+void StoreEngine::flush_dirty() {
+  settle();
+  for (FrameId id = 0; id < cache_->count(); ++id) {
+    const Cached& entry = (*cache_)[id];
+    if (entry.phase == Phase::kReady && entry.dirty) write_back(id, false);
+  }
+  settle();
+}
+
+void StoreEngine::commit_checkpoint(std::string_view note, Epoch epoch) {
+  // Data before the table that refers to it.
+  cold_->flush();
+  for (const Part part : kParts) device_->sync(slab(part).file());
+  const CheckpointHead head{manifest_.store_id, nodes_, epoch, std::string(note), dead_cold_};
+  SHOAL_CHECK(cold_stamp(epoch + 1, 1) < Location::kMaxStamp);
+  cold_->commit(checkpoint_values(head, table_->entries()));
+  // Durable from here on. What only the one before referred to is free.
+  committed_epoch_ = epoch;
+  note_ = head.note;
+  for (const Part part : kParts) slab(part).retain_live();
+  for (const ColdKey& key : dead_cold_) cold_->erase(key.stamp, key.part, key.node, record_bytes(key.part));
+  dead_cold_.clear();
+}
+
+void StoreEngine::restore_checkpoint() {
+  const CheckpointHead head = read_checkpoint_head(*cold_, cold_directory_.string());
+  if (head.store_id != manifest_.store_id || head.nodes != nodes_) {
+    throw Error(fmt::format("the cold tier in {} belongs to another store than {}; give the one it was made with",
+                            cold_directory_.string(), options_.directory.string()));
+  }
+  const std::vector<SlotEntry> entries = read_checkpoint_entries(*cold_, head, cold_directory_.string());
+  for (NodeId node = 0; node < nodes_; ++node) {
+    table_->set_entry(node, entries[node]);
+    for (const Part part : kParts) {
+      const Location where = table_->location(part, node);
+      if (where.is_slab()) slab(part).adopt(where.slot());
+    }
+  }
+  for (const Part part : kParts) slab(part).adopt_rest();
+  committed_epoch_ = head.epoch;
+  note_ = head.note;
+  // What the interrupted run left in the cold tier, and what the checkpoint had not got round to erasing.
+  cold_->erase_epochs_after(cold_stamp(committed_epoch_, 1));
+  for (const ColdKey& key : head.garbage) cold_->erase(key.stamp, key.part, key.node, record_bytes(key.part));
+}
+
+// Between the warm and the cold tier.
+
+void StoreEngine::demote(std::span<const NodeId> nodes) {
+  on_engine([&] {
+    require_idle("demotion");
+    std::vector<NodeId> sorted(nodes.begin(), nodes.end());
+    std::sort(sorted.begin(), sorted.end());
+    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+    if (!sorted.empty() && sorted.back() >= nodes_) {
+      throw Error(fmt::format("there is no node {}; the store has {}", sorted.back(), nodes_), ExitCode::kUsage);
+    }
+    fit_arena();
+    for (const Part part : kParts) demote_part(part, sorted);
+  });
+}
+
+void StoreEngine::promote(std::span<const NodeId> nodes) {
+  on_engine([&] {
+    require_idle("promotion");
+    fit_arena();
+    for (const Part part : kParts) {
+      for (const NodeId node : nodes) {
+        if (node >= nodes_) {
+          throw Error(fmt::format("there is no node {}; the store has {}", node, nodes_), ExitCode::kUsage);
+        }
+        if (!table_->location(part, node).is_cold()) continue;
+        if (!warm_room(part)) {
+          throw Error(fmt::format("the slabs are full at {}: node {} stays cold; raise warm_bytes",
+                                  size_text(options_.warm_bytes), node),
+                      ExitCode::kUsage);
+        }
+        const FrameId id = load_now(part, node);
+        cache_->unpin(id);
+        if ((*cache_)[id].phase == Phase::kReady) evict(id);
+      }
+    }
+    settle();
+  });
+}
+
+// The record in a pinned frame, right now. Only between rounds.
+FrameId StoreEngine::load_now(Part part, NodeId node) {
+  FrameId id = cache_->current(part, node);
+  if (id != kNoFrame) {
+    if ((*cache_)[id].phase != Phase::kReady) settle();
+    id = cache_->current(part, node);  // a write that was to free the frame may have done so
+  }
+  if (id != kNoFrame) {
+    cache_->pin(id);
+    return id;
+  }
+  while (arena_->free_frames(part) == 0 && !make_room(part)) settle();
+  id = cache_->bind(part, node, false);
+  load(id);
+  while ((*cache_)[id].phase == Phase::kLoading) wait_for_io(take_cold());
+  return id;
+}
+
+void StoreEngine::demote_part(Part part, const std::vector<NodeId>& nodes) {
+  for (const Version parity : {0, 1}) {
+    // One free frame is enough, and it must be there before: while the file is written nothing may be evicted, since
+    // that could want to go to the cold tier as well. And what an eviction has moved, or found to be zeros, is not to
+    // be chosen.
+    while (arena_->free_frames(part) == 0 && !make_room(part)) settle();
+    settle();
+    std::vector<NodeId> movable;
+    for (const NodeId node : nodes) {
+      const FrameId id = cache_->current(part, node);
+      const bool newer_in_ram = id != kNoFrame && (*cache_)[id].dirty;
+      const bool movable_now = table_->location(part, node).is_slab() || newer_in_ram;
+      if (movable_now && table_->version(node) % 2 == parity) movable.push_back(node);
+    }
+    if (!movable.empty()) demote_sorted(part, movable, cold_stamp(committed_epoch_ + 1, parity));
+  }
+}
+
+void StoreEngine::demote_sorted(Part part, const std::vector<NodeId>& nodes, Epoch stamp) {
+  FrameId held = kNoFrame;
+  const auto let_go = [&] {
+    if (held == kNoFrame) return;
+    cache_->unpin(held);
+    if (!(*cache_)[held].dirty) cache_->empty(held);
+    held = kNoFrame;
+  };
+  cold_->ingest(stamp, part, nodes, [&](NodeId node) -> std::span<const std::byte> {
+    let_go();
+    held = load_now(part, node);
+    Cached& entry = (*cache_)[held];
+    if (entry.dirty) seal(entry.record, {part, node, entry.version}, record_bytes(part), manifest_.store_id);
+    return {entry.record, record_bytes(part)};
+  });
+  let_go();
+  for (const NodeId node : nodes) {
+    const Location before = table_->location(part, node);
+    const Location now = Location::cold(stamp);
+    const FrameId id = cache_->current(part, node);
+    if (id != kNoFrame) {
+      // Used in place, the frame may sit in a slot that the table has not heard of.
+      const Location held_slot = Location::slab((*cache_)[id].slot);
+      cache_->empty(id);
+      if (in_place_ && held_slot != before) retire(part, node, held_slot, AfterRelease::kPunch);
+    }
+    table_->set_location(part, node, now);
+    if (before != now) retire(part, node, before, AfterRelease::kPunch);
+  }
+}
+
+// When the slabs have no room for what the coming round will write, nodes that are used last, if at all, go cold.
+void StoreEngine::relieve_warm() {
+  std::uint64_t used = 0;
+  for (const Part part : kParts) used += slab(part).used_bytes();
+  const UseIndex& round = *rounds_.front().index;
+  std::uint64_t acting = 0;
+  for (std::uint32_t step = 0; step < round.steps(); ++step) acting += writes(round.plan().kind(step)) ? 1 : 0;
+  std::uint64_t wanted = acting * record_bytes(Part::kPublic);
+  if (options_.warm_bytes - std::min(options_.warm_bytes, used) >= wanted) return;
+
+  // Nodes that this round leaves alone, farthest use first.
+  std::vector<std::pair<PlanTime, NodeId>> idle;
+  for (NodeId node = 0; node < nodes_; ++node) {
+    if (!round.uses(node).empty() || round.private_step(node) != kNever) continue;
+    if (!table_->location(Part::kPublic, node).is_slab() && !table_->location(Part::kPrivate, node).is_slab()) continue;
+    idle.emplace_back(std::min(later_public_use(node), later_private_use(node)), node);
+  }
+  std::sort(idle.begin(), idle.end(), std::greater<>());
+  std::vector<NodeId> chosen;
+  for (const auto& [time, node] : idle) {
+    if (options_.warm_bytes >= used + wanted) break;
+    chosen.push_back(node);
+    used -= std::min(used, layout_.state_bytes());
+  }
+  std::sort(chosen.begin(), chosen.end());
+  for (const Part part : kParts) demote_part(part, chosen);
+}
+
+// Verification.
+
+VerifyReport StoreEngine::verify() {
+  VerifyReport report;
+  on_engine([&] {
+    require_idle("verification");
+    fit_arena();
+    flush_dirty();
+    try {
+      Manifest::read(options_.directory);
+      cold_->verify();
+    } catch (const Error& error) {
+      report.problems.emplace_back(error.what());
+    }
+    verify_entries(table_->entries(), {}, report);
+    try {
+      const CheckpointHead head = read_checkpoint_head(*cold_, cold_directory_.string());
+      verify_entries(read_checkpoint_entries(*cold_, head, cold_directory_.string()), table_->entries(), report);
+    } catch (const Error& error) {
+      report.problems.emplace_back(error.what());
+    }
+  });
+  return report;
+}
+
+// Reads every record of `entries` that is not the same in `known`, from where its durable copy is.
+void StoreEngine::verify_entries(std::span<const SlotEntry> entries, std::span<const SlotEntry> known,
+                                 VerifyReport& report) {
+  for (const Part part : kParts) {
+    std::vector<FrameId> batch;
+    for (NodeId node = 0; node < entries.size(); ++node) {
+      const auto where = Location::from_word(entries[node].location[index(part)]);
+      if (!known.empty() && Location::from_word(known[node].location[index(part)]) == where) continue;
+      report.zero_records += where.is_zero() ? 1 : 0;
+      if (!where.is_slab() && !where.is_cold()) continue;
+      ++report.records;
+      while (arena_->free_frames(part) == 0 && !make_room(part)) settle();
+      const FrameId id = cache_->bind_scratch(part, node);
+      (*cache_)[id].version = entries[node].version;
+      batch.push_back(id);
+      if (where.is_slab()) {
+        place_in_slot(id, where.slot());
+        slab_io_->start(IoRequest::Op::kRead, id, where.slot());
+      } else {
+        (*cache_)[id].written_to = where;
+      }
+      if (batch.size() >= reserve_[index(part)]) verify_batch(part, batch, report);
+    }
+    verify_batch(part, batch, report);
+  }
+}
+
+void StoreEngine::verify_batch(Part part, std::vector<FrameId>& batch, VerifyReport& report) {
+  const auto attempt = [&](const std::function<void()>& work) {
+    try {
+      work();
+    } catch (const Error& error) {
+      report.problems.emplace_back(error.what());
+      return false;
+    }
+    return true;
+  };
+  // A read error ends the batch's reads; the rest of it is then judged by what arrived, which names them all.
+  if (!attempt([&] { settle(); })) slab_io_->drain();
+  for (const FrameId id : batch) {
+    const Cached& entry = (*cache_)[id];
+    const Location cold = entry.written_to;
+    attempt([&] {
+      if (!cold.is_cold()) {
+        check(id, Location::slab(entry.slot));
+        return;
+      }
+      if (in_place_) place_in_slot(id, slab(part).allocate());
+      cold_->get(cold.stamp(), part, entry.node, {entry.record, record_bytes(part)});
+      check(id, cold);
+    });
+    if (in_place_) {
+      slab_io_->start(IoRequest::Op::kWrite, id, entry.slot);  // lets the pages go
+      settle();
+      if (cold.is_cold()) slab(part).release(entry.slot, AfterRelease::kPunch);
+    }
+    cache_->unpin(id);
+    cache_->empty(id);
+  }
+  batch.clear();
+}
+
+}  // namespace shoal

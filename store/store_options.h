@@ -1,0 +1,56 @@
+// What a store is made of and what it may use. The defaults are good ones; only directory, layout, nodes and ram_bytes
+// must be set.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <span>
+
+#include "store/device_choice.h"
+#include "store/io_device.h"
+#include "store/state_layout.h"
+
+namespace shoal {
+
+// kTry takes it where the system gives it and reports where not.
+enum class Want { kNo, kTry };
+
+struct StoreOptions {
+  std::filesystem::path directory;
+  std::filesystem::path cold_directory;  // empty: directory/cold
+  StateLayout layout;
+  NodeId nodes = 0;
+
+  // The one RAM number: arena, RocksDB, I/O buffers, tables and plans together.
+  std::uint64_t ram_bytes = 0;
+  // Slab bytes beyond which the nodes that act last go to the cold tier. Mapped slabs, which are used in place, may
+  // pass it within a round.
+  std::uint64_t warm_bytes = std::numeric_limits<std::uint64_t>::max();
+
+  // The most that one step of any plan reads, and the most that all steps of one round read together: what tables and
+  // the minimum are computed from. A plan that exceeds them is refused.
+  std::size_t max_reads_per_step = 8;
+  std::uint64_t max_reads_per_round = 0;  // 0: nodes * max_reads_per_step
+  unsigned rounds_ahead = 2;              // rounds that may be planned and not yet ended, the running one included
+
+  IoEngine io = IoEngine::kAuto;
+  unsigned queue_depth = 16;
+  unsigned submit_batch = 8;         // requests handed to the device in one system call, at most
+  std::uint64_t prefetch_bytes = 0;  // read ahead of use, at most; 0: as --tune found best (see default_prefetch_bytes)
+  std::uint64_t cold_memory_bytes = 0;  // RocksDB's share; 0: ram / 32 within [minimum, 64 MiB]
+
+  // Memory for the arena that the owner brings (an MPI window, pinned memory); empty: the store maps its own.
+  std::span<std::byte> region;
+  Want huge_pages = Want::kTry;
+  Want page_lock = Want::kNo;
+
+  // Only for StateStore::create: an existing store of this directory is deleted first.
+  bool overwrite = false;
+  // Tests wrap or replace the device here; it is given the one that `io` chose.
+  std::function<std::unique_ptr<IoDevice>(std::unique_ptr<IoDevice>)> device_hook;
+};
+
+}  // namespace shoal

@@ -1,0 +1,66 @@
+// shoal-train as a user runs it: a child process with its own stdout, stderr and exit code.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/store/temporary_directory.h"
+
+namespace shoal {
+
+using Arguments = std::vector<std::string>;
+Arguments operator+(Arguments left, const Arguments& right);
+
+struct Outcome {
+  int code = -1;   // exit code
+  int signal = 0;  // that ended it; 0: none
+  std::string out;
+  std::string err;
+};
+
+// A run that has been started. Killed, if it still runs, when this goes.
+class Program {
+ public:
+  // `folder` is its current one.
+  Program(const Arguments& arguments, const std::filesystem::path& folder);
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  bool running();
+  void send(int signal);
+  Outcome wait();
+
+ private:
+  TemporaryDirectory output_;
+  pid_t pid_ = -1;
+  int status_ = 0;
+  bool ended_ = false;
+};
+
+Outcome run_program(const Arguments& arguments, const std::filesystem::path& folder);
+// Of a run that must end well.
+nlohmann::json run_to_summary(const Arguments& arguments, const std::filesystem::path& folder,
+                              const std::filesystem::path& out);
+
+std::string read_text(const std::filesystem::path& file);
+std::vector<std::string> lines_of(const std::string& text);
+nlohmann::json summary_of(const std::filesystem::path& out);
+// A line per round; a line that is cut off (its run was killed) is left out.
+std::vector<nlohmann::json> metrics_of(const std::filesystem::path& out);
+
+// Every file below `folder`, with its contents (of slabs: size and time): to see that nothing was created or changed.
+std::vector<std::pair<std::string, std::string>> contents_of(const std::filesystem::path& folder);
+
+// The least --ram that the arguments work with, from the message that refuses less.
+std::uint64_t least_ram(const Arguments& arguments, const std::filesystem::path& folder);
+
+// A few images that can be learned, in MNIST's files: read in no time, and few bytes of --ram.
+void write_small_mnist(const std::filesystem::path& folder, std::uint32_t train, std::uint32_t test);
+void write_small_cifar10(const std::filesystem::path& folder, std::uint32_t per_file);
+
+}  // namespace shoal

@@ -1,0 +1,268 @@
+// shoal-train's manners: what it prints, what it refuses, and that a refusal leaves nothing behind.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include "tests/e2e/program.h"
+
+namespace shoal {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TrainCli : public testing::Test {
+ protected:
+  Outcome run(const Arguments& arguments) const { return run_program(arguments, here_.path()); }
+
+  // One line on stderr, nothing on stdout, nothing created or changed.
+  void expect_refused(const Arguments& arguments, int code, const std::string& named) const {
+    SCOPED_TRACE(testing::PrintToString(arguments));
+    const auto before = contents_of(here_.path());
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, code) << outcome.err;
+    EXPECT_EQ(lines_of(outcome.err).size(), 1U) << outcome.err;
+    EXPECT_THAT(outcome.err, testing::StartsWith("shoal-train: "));
+    EXPECT_THAT(outcome.err, testing::HasSubstr(named));
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(contents_of(here_.path()), before);
+  }
+
+  const Arguments small_ = {"--quiet", "--model", "quadratic:8", "--nodes", "8", "--ram", "64MiB", "--rounds", "3"};
+  const Arguments ring_ = small_ + Arguments{"--graph", "ring"};
+  const Arguments images_ = {"--quiet", "--nodes", "8", "--graph", "ring", "--ram", "1GiB", "--rounds", "1"};
+  TemporaryDirectory here_;
+};
+
+TEST_F(TrainCli, RefusesWhatItDoesNotUnderstandWithCodeTwo) {
+  std::ofstream(here_.path() / "unknown.toml") << "nodes = 8\nnodse = 9\n";
+  std::ofstream(here_.path() / "no-model.pt") << "no zip archive";
+  expect_refused(ring_ + Arguments{"--nodse", "9"}, 2, "--nodse");
+  expect_refused({"--config", "unknown.toml"}, 2, "nodse");
+  expect_refused(ring_ + Arguments{"--momentum", "1"}, 2, "--momentum");
+  expect_refused(small_ + Arguments{"--graph", "web"}, 2, "random-regular");
+  expect_refused({"--model", "quadratic:8", "--nodes", "9", "--graph", "random-regular:3"}, 2, "even");
+  expect_refused(small_ + Arguments{"--graph", "file:none.txt"}, 2, "none.txt");
+  expect_refused(images_ + Arguments{"--model", "lenet6"}, 2, "lenet5");
+  expect_refused(images_ + Arguments{"--model", "mlp:700-10"}, 2, "784");
+  expect_refused(images_ + Arguments{"--model", "script:none.pt"}, 2, "none.pt");
+  expect_refused(images_ + Arguments{"--model", "script:no-model.pt"}, 2, "not a TorchScript file");
+  expect_refused(images_ + Arguments{"--data", "imagenet"}, 2, "synthetic-mnist");
+  expect_refused(images_ + Arguments{"--partition", "half"}, 2, "dirichlet");
+  expect_refused(images_ + Arguments{"--device", "cuda"}, 2, "cuda");
+  expect_refused(images_ + Arguments{"--device", "abacus"}, 2, "abacus");
+  expect_refused(ring_ + Arguments{"--resume"}, 2, "no run");
+}
+
+TEST_F(TrainCli, FailsWithCodeOneOnFilesThatAreNotThereOrDamaged) {
+  expect_refused(images_ + Arguments{"--data", "mnist:nowhere"}, 1, "nowhere");
+  expect_refused(images_ + Arguments{"--data", "cifar10:nowhere"}, 1, "nowhere");
+  write_small_mnist(here_.path() / "mnist", 20, 10);
+  fs::resize_file(here_.path() / "mnist" / "train-images-idx3-ubyte", 1000);
+  expect_refused(images_ + Arguments{"--data", "mnist:mnist"}, 1, "cut short");
+  write_small_cifar10(here_.path() / "cifar", 2);
+  fs::resize_file(here_.path() / "cifar" / "test_batch.bin", 1000);
+  expect_refused(images_ + Arguments{"--data", "cifar10:cifar"}, 1, "test_batch.bin");
+}
+
+TEST_F(TrainCli, FailsWithCodeOneWhereItCannotWrite) {
+  std::ofstream(here_.path() / "plain") << "a file";
+  expect_refused(ring_ + Arguments{"--out", "plain/run"}, 1, "plain/run");
+  expect_refused(ring_ + Arguments{"--out", "plain"}, 1, "plain");
+  expect_refused(ring_ + Arguments{"--store", "plain/store"}, 1, "plain/store");
+  expect_refused(ring_ + Arguments{"--cold", "plain/cold"}, 1, "plain/cold");
+}
+
+TEST_F(TrainCli, NamesTheLeastRamAndThatIsEnough) {
+  const Arguments arguments = {"--quiet", "--model", "quadratic:30000", "--nodes", "30",
+                               "--graph", "ring",    "--rounds",        "2"};
+  expect_refused(arguments + Arguments{"--ram", "5MiB"}, 2, "at least");
+  const std::uint64_t least = least_ram(arguments, here_.path());
+  expect_refused(arguments + Arguments{"--ram", std::to_string(least - 1)}, 2, std::to_string(least));
+  const Outcome outcome = run(arguments + Arguments{"--ram", std::to_string(least)});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+}
+
+TEST_F(TrainCli, LeavesARunThatIsThereAlone) {
+  const Arguments arguments = ring_ + Arguments{"--checkpoint-every", "2"};
+  ASSERT_EQ(run(arguments).code, 0);
+  expect_refused(arguments, 2, "--overwrite");
+  // Its store, under another --out.
+  expect_refused(arguments + Arguments{"--out", "other", "--store", "shoal-run/store"}, 1, "shoal-run/store");
+  const std::string first = summary_of(here_.path() / "shoal-run")["state_hash"];
+  const Outcome again = run(arguments + Arguments{"--overwrite", "--seed", "2"});
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_NE(summary_of(here_.path() / "shoal-run")["state_hash"], first);
+  EXPECT_EQ(metrics_of(here_.path() / "shoal-run").size(), 3U);
+}
+
+TEST_F(TrainCli, LeavesARunThatIsUnderWayAlone) {
+  const Arguments arguments = {"--quiet", "--model", "quadratic:1000",     "--nodes", "40",      "--graph", "ring",
+                               "--ram",   "64MiB",   "--checkpoint-every", "1000000", "--rounds"};
+  Program first(arguments + Arguments{"1000000"}, here_.path());
+  const fs::path metrics = here_.path() / "shoal-run" / "metrics.jsonl";
+  const auto rounds = [&] { return lines_of(read_text(metrics)).size(); };
+  while (first.running() && rounds() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  for (const char* how : {"--overwrite", "--resume"}) {
+    const std::size_t before = rounds();
+    const Outcome second = run(arguments + Arguments{"1000000", how});
+    EXPECT_EQ(second.code, 1) << second.err;
+    EXPECT_EQ(lines_of(second.err).size(), 1U) << second.err;
+    EXPECT_THAT(second.err, testing::HasSubstr("in use"));
+    EXPECT_TRUE(first.running());
+    EXPECT_GE(rounds(), before);
+  }
+  first.send(SIGTERM);
+  EXPECT_EQ(first.wait().code, 0);
+  const auto lines = metrics_of(here_.path() / "shoal-run");
+  for (std::size_t i = 0; i < lines.size(); ++i) ASSERT_EQ(lines[i]["round"], i);
+}
+
+TEST_F(TrainCli, SaysBeforehandWhenTheDiskIsTooSmall) {
+  const Arguments petabytes = {
+      "--model", "quadratic:100000000", "--nodes", "1000000", "--graph", "ring", "--ram", "64GiB", "--quiet"};
+  expect_refused(petabytes, 1, "too little");
+}
+
+TEST_F(TrainCli, RefusesToGoOnWithOtherSettingsAndNamesThem) {
+  const std::vector<std::pair<std::string, std::string>> same = {
+      {"--model", "quadratic:8"}, {"--nodes", "8"}, {"--graph", "ring"}, {"--lr", "0.1"}, {"--rounds", "3"}};
+  const auto with = [&](const Arguments& changed) {
+    Arguments arguments = Arguments{"--quiet", "--ram", "64MiB", "--checkpoint-every", "2"} + changed;
+    for (const auto& [key, value] : same) {
+      if (changed.empty() || changed.front() != key) arguments = arguments + Arguments{key, value};
+    }
+    return arguments;
+  };
+  ASSERT_EQ(run(with({})).code, 0);
+  for (const Arguments& changed : std::vector<Arguments>{{"--seed", "2"},
+                                                         {"--lr", "0.2"},
+                                                         {"--graph", "star"},
+                                                         {"--order", "atc"},
+                                                         {"--model", "quadratic:9"},
+                                                         {"--nodes", "9"},
+                                                         {"--optimizer", "adam"},
+                                                         {"--algorithm", "allreduce"}}) {
+    expect_refused(with(changed) + Arguments{"--resume"}, 2, changed.front() + " (was");
+  }
+  // Fewer rounds than are done already: the store must be opened to know.
+  const Outcome fewer = run(with({"--rounds", "1"}) + Arguments{"--resume"});
+  EXPECT_EQ(fewer.code, 2);
+  EXPECT_EQ(lines_of(fewer.err).size(), 1U) << fewer.err;
+  EXPECT_THAT(fewer.err, testing::HasSubstr("--rounds 1"));
+  EXPECT_EQ(metrics_of(here_.path() / "shoal-run").size(), 3U);
+}
+
+TEST_F(TrainCli, DryRunSaysWhatItTakesAndWritesNothing) {
+  const Outcome outcome = run(ring_ + Arguments{"--dry-run"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* word : {"record", "disk", "RAM", "at least", "arena"}) {
+    EXPECT_THAT(outcome.out, testing::HasSubstr(word));
+  }
+  EXPECT_TRUE(fs::is_empty(here_.path()));
+}
+
+TEST_F(TrainCli, PrintsAConfigurationThatGivesTheSameRun) {
+  const Outcome printed = run(ring_ + Arguments{"--lr", "0.3", "--print-config"});
+  ASSERT_EQ(printed.code, 0);
+  EXPECT_TRUE(fs::is_empty(here_.path()));
+  std::ofstream(here_.path() / "run.toml") << printed.out;
+  EXPECT_EQ(run({"--config", "run.toml", "--print-config"}).out, printed.out);
+
+  ASSERT_EQ(run(ring_ + Arguments{"--lr", "0.3", "--out", "by-flags"}).code, 0);
+  ASSERT_EQ(run({"--quiet", "--config", "run.toml", "--out", "by-file"}).code, 0);
+  const auto by_flags = summary_of(here_.path() / "by-flags");
+  EXPECT_EQ(summary_of(here_.path() / "by-file")["state_hash"], by_flags["state_hash"]);
+  // And so does what a run leaves behind.
+  ASSERT_EQ(run({"--quiet", "--config", "by-flags/config.toml", "--out", "again", "--store", "again/store"}).code, 0);
+  EXPECT_EQ(summary_of(here_.path() / "again")["state_hash"], by_flags["state_hash"]);
+}
+
+TEST_F(TrainCli, PrintsTheSummaryAsJsonAlone) {
+  Arguments loud = ring_ + Arguments{"--json"};
+  loud.erase(std::find(loud.begin(), loud.end(), "--quiet"));
+  const Outcome outcome = run(loud);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err, "") << "progress belongs there";
+  const auto summary = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(summary, summary_of(here_.path() / "shoal-run"));
+  for (const char* key : {"nodes",
+                          "rounds",
+                          "ranks",
+                          "threads",
+                          "node_steps",
+                          "wall_seconds",
+                          "node_steps_per_second",
+                          "state_bytes_per_node",
+                          "state_hash",
+                          "ram_budget_bytes",
+                          "peak_rss_bytes",
+                          "store_bytes",
+                          "bytes_read",
+                          "bytes_written",
+                          "remote_bytes",
+                          "stall_seconds",
+                          "accuracy_mean",
+                          "accuracy_mean_model",
+                          "consensus_distance",
+                          "memory"}) {
+    EXPECT_TRUE(summary.contains(key)) << key;
+  }
+  EXPECT_EQ(summary["nodes"], 8);
+  EXPECT_EQ(summary["rounds"], 3);
+  EXPECT_EQ(summary["node_steps"], 24);
+  EXPECT_EQ(summary["ram_budget_bytes"], 64 << 20);
+  EXPECT_TRUE(summary["stall_seconds"].is_object());
+  EXPECT_TRUE(summary["memory"].contains("arena"));
+}
+
+TEST_F(TrainCli, QuietSaysNothingButTheSummary) {
+  const Outcome outcome = run(ring_);
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_THAT(outcome.out, testing::HasSubstr("state_hash " +
+                                              summary_of(here_.path() / "shoal-run")["state_hash"].get<std::string>()));
+}
+
+TEST_F(TrainCli, WritesALinePerNodeAndARoundPerLine) {
+  std::ofstream(here_.path() / "edges.txt") << "anna bert\nbert carl\ncarl anna\ncarl dora\n";
+  const Outcome outcome =
+      run({"--quiet", "--model", "quadratic:8", "--ram", "64MiB", "--graph", "file:edges.txt", "--rounds", "3"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const fs::path folder = here_.path() / "shoal-run";
+  const auto nodes = lines_of(read_text(folder / "nodes.csv"));
+  ASSERT_EQ(nodes.size(), 5U);
+  const auto columns = std::count(nodes[0].begin(), nodes[0].end(), ',');
+  EXPECT_THAT(nodes[0], testing::StartsWith("node,degree,loss,"));
+  for (std::size_t i = 1; i < nodes.size(); ++i) {
+    EXPECT_THAT(nodes[i], testing::StartsWith(std::to_string(i - 1) + ","));
+    EXPECT_EQ(std::count(nodes[i].begin(), nodes[i].end(), ','), columns);
+  }
+  EXPECT_THAT(read_text(folder / "node_names.csv"), testing::HasSubstr("dora"));
+  EXPECT_EQ(metrics_of(folder).size(), 3U);
+  EXPECT_THAT(read_text(folder / "report.html"), testing::HasSubstr("</html>"));
+  EXPECT_FALSE(fs::exists(folder / "trace.json"));
+  EXPECT_FALSE(fs::exists(folder / "store" / "public.slab")) << "nobody could go on from it";
+}
+
+TEST_F(TrainCli, TracesWhatEachWorkerDid) {
+  ASSERT_EQ(run(ring_ + Arguments{"--trace"}).code, 0);
+  const auto trace = nlohmann::json::parse(read_text(here_.path() / "shoal-run" / "trace.json"));
+  std::map<std::string, int> count;
+  for (const nlohmann::json& event : trace.at("traceEvents")) {
+    if (event.at("ph") != "X") continue;
+    ++count[event.at("name")];
+    EXPECT_GE(event.at("dur"), 0);
+  }
+  EXPECT_GE(count["mix"], 24);
+  EXPECT_GE(count["compute"], 24);
+  EXPECT_EQ(count["round"], 3);
+}
+
+}  // namespace
+}  // namespace shoal

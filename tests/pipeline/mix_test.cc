@@ -1,0 +1,48 @@
+#include "pipeline/mix.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace shoal {
+namespace {
+
+TEST(Mix, AddsUpInTheOrderOfItsInputs) {
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  for (const std::size_t size : {1U, 16U, 1000U, 5000U}) {
+    for (const std::size_t inputs : {1U, 2U, 9U}) {
+      std::vector<std::vector<float>> data(inputs, std::vector<float>(size));
+      std::vector<const float*> pointers;
+      std::vector<float> weights;
+      for (auto& each : data) {
+        for (float& value : each) value = normal(random);
+        pointers.push_back(each.data());
+        weights.push_back(normal(random));
+      }
+      std::vector<float> out(size, -1);
+      mix(weights, pointers, out.data(), size);
+      for (std::size_t k = 0; k < size; ++k) {
+        volatile float expected = weights[0] * data[0][k];
+        for (std::size_t j = 1; j < inputs; ++j) {
+          volatile const float term = weights[j] * data[j][k];
+          expected = expected + term;
+        }
+        ASSERT_EQ(out[k], expected) << size << ' ' << inputs << ' ' << k;
+      }
+    }
+  }
+}
+
+TEST(Mix, OfTheNodeAloneWithWeightOneIsACopy) {
+  const std::vector<float> own = {1.5F, -2, 0, 3e-30F};
+  const float weight = 1;
+  const float* const input = own.data();
+  std::vector<float> out(own.size(), 9);
+  mix({&weight, 1}, {&input, 1}, out.data(), out.size());
+  EXPECT_EQ(out, own);
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,147 @@
+#include "pipeline/node_pipeline.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "store/error.h"
+#include "store/faulty_device.h"
+#include "tests/store/temporary_directory.h"
+
+namespace shoal {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr NodeId kNodes = 120;
+
+StoreOptions options_in(const std::filesystem::path& directory) {
+  StoreOptions options;
+  options.directory = directory;
+  options.nodes = kNodes;
+  options.layout = StateLayout(
+      {{"weights", DType::kFloat32, {3000}, Part::kPublic}, {"momentum", DType::kFloat32, {2000}, Part::kPrivate}});
+  options.max_reads_per_step = 3;
+  options.ram_bytes = StateStore::minimum_ram(options) + 12 * options.layout.state_bytes();
+  return options;
+}
+
+std::shared_ptr<const AccessPlan> round_of(StepKind kind, std::size_t reads) {
+  auto plan = std::make_shared<AccessPlan>();
+  for (NodeId node = 0; node < kNodes; ++node) {
+    std::vector<NodeId> whom;
+    for (std::size_t k = 1; k <= reads; ++k) whom.push_back(static_cast<NodeId>((node + 17 * k) % kNodes));
+    plan->add(kind, node, whom);
+  }
+  return plan;
+}
+
+// next = own + sum of reads, computed in the mix; the private state counts the computations.
+class Adding : public StepWork {
+ public:
+  void mix(NodeLease& lease, unsigned worker) override {
+    most_worker_ = std::max(most_worker_.load(), worker);
+    auto* const next = reinterpret_cast<float*>(lease.next());
+    for (std::size_t i = 0; i < 3000; ++i) {
+      next[i] = lease.kind() == StepKind::kCreate ? static_cast<float>(lease.node() % 7)
+                                                  : reinterpret_cast<const float*>(lease.current())[i];
+      for (std::size_t k = 0; k < lease.reads(); ++k) next[i] += reinterpret_cast<const float*>(lease.read(k))[i];
+    }
+  }
+  void compute(NodeLease& lease, unsigned) override {
+    reinterpret_cast<float*>(lease.private_state())[5] += 1;
+    if (lease.node() == fail_at_) throw Error("node 50 cannot be trained");
+    ++computed_;
+  }
+
+  std::atomic<unsigned> most_worker_ = 0;
+  std::atomic<unsigned> computed_ = 0;
+  NodeId fail_at_ = kNoNode;
+};
+
+class Checking : public StepWork {
+ public:
+  void mix(NodeLease&, unsigned) override {}
+  void compute(NodeLease& lease, unsigned) override {
+    sum_ += static_cast<std::uint64_t>(reinterpret_cast<const float*>(lease.current())[2999]) * (lease.node() + 1);
+    if (reinterpret_cast<const float*>(lease.private_state())[5] != 3) ++wrong_;
+  }
+  std::atomic<std::uint64_t> sum_ = 0;
+  std::atomic<unsigned> wrong_ = 0;
+};
+
+std::uint64_t run_with(unsigned threads, Trace* trace) {
+  TemporaryDirectory directory;
+  const auto store = StateStore::create(options_in(directory.path() / "store"));
+  NodePipeline pipeline(*store, threads, trace);
+  Adding work;
+  for (const auto& plan :
+       {round_of(StepKind::kCreate, 0), round_of(StepKind::kUpdate, 3), round_of(StepKind::kUpdate, 3)}) {
+    store->plan(plan);
+    EXPECT_EQ(pipeline.run(work).steps, kNodes);
+  }
+  EXPECT_LT(work.most_worker_, threads);
+  EXPECT_EQ(work.computed_, 3 * kNodes);
+  Checking check;
+  store->plan(round_of(StepKind::kInspect, 0));
+  pipeline.run(check);
+  EXPECT_EQ(check.wrong_, 0U);
+  EXPECT_GT(pipeline.times().wall, 0);
+  return check.sum_;
+}
+
+TEST(NodePipeline, GivesTheSameStateForAnyNumberOfThreads) {
+  const std::uint64_t one = run_with(1, nullptr);
+  EXPECT_EQ(run_with(2, nullptr), one);
+  EXPECT_EQ(run_with(5, nullptr), one);
+  EXPECT_GT(one, 0U);
+}
+
+TEST(NodePipeline, EndsTheRoundWithTheFirstErrorOfAStage) {
+  TemporaryDirectory directory;
+  const auto store = StateStore::create(options_in(directory.path() / "store"));
+  NodePipeline pipeline(*store, 2, nullptr);
+  Adding work;
+  work.fail_at_ = 50;
+  store->plan(round_of(StepKind::kCreate, 0));
+  try {
+    pipeline.run(work);
+    FAIL() << "it went on";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "node 50 cannot be trained");
+  }
+}
+
+TEST(NodePipeline, EndsTheRoundWithTheStoresError) {
+  TemporaryDirectory directory;
+  StoreOptions options = options_in(directory.path() / "store");
+  auto script = std::make_shared<FaultScript>();
+  options.device_hook = [&](std::unique_ptr<IoDevice> device) { return make_faulty_device(std::move(device), script); };
+  const auto store = StateStore::create(options);
+  NodePipeline pipeline(*store, 2, nullptr);
+  Adding work;
+  store->plan(round_of(StepKind::kCreate, 0));
+  pipeline.run(work);
+  script->fail(script->operations(DeviceOperation::kRead) + 10, Fault::kIoError, DeviceOperation::kRead);
+  store->plan(round_of(StepKind::kUpdate, 3));
+  EXPECT_THROW(pipeline.run(work), Error);
+}
+
+TEST(NodePipeline, DrawsItsStagesWhenAsked) {
+  TemporaryDirectory directory;
+  Trace trace;
+  run_with(2, &trace);
+  trace.write(directory.path() / "trace.json");
+  std::ifstream file(directory.path() / "trace.json");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  for (const char* name : {"\"mix\"", "\"compute\"", "waiting for store", "worker 0"})
+    EXPECT_THAT(text, HasSubstr(name));
+  EXPECT_EQ(trace.left_out(), 0U);
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,233 @@
+// What must agree with LibTorch itself: optimizers, and models from TorchScript files.
+#include <gtest/gtest.h>
+#include <torch/script.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "store/error.h"
+#include "tests/store/temporary_directory.h"
+#include "tests/trainer/model_harness.h"
+#include "trainer/lenet5_learner.h"
+#include "trainer/optimizer.h"
+#include "trainer/torch_learner.h"
+
+namespace shoal {
+namespace {
+
+// Both walk down the same bowl for 20 steps.
+template <class TorchOptimizer, class TorchOptions>
+void expect_like_torch(const OptimizerOptions& options, const TorchOptions& torch_options) {
+  constexpr std::int64_t kSize = 203;
+  torch::manual_seed(1);
+  const torch::Tensor start = torch::randn({kSize});
+  const torch::Tensor target = torch::randn({kSize});
+  torch::Tensor theirs = start.clone().requires_grad_(true);
+  TorchOptimizer reference({theirs}, torch_options);
+
+  const auto optimizer = make_optimizer(options);
+  torch::Tensor ours = start.clone();
+  std::vector<std::vector<float>> slots(optimizer->slots().size(), std::vector<float>(kSize, 0.0F));
+  std::vector<float*> pointers;
+  for (auto& slot : slots) pointers.push_back(slot.data());
+  for (std::uint64_t step = 1; step <= 20; ++step) {
+    theirs.mutable_grad() = (theirs.detach() - target) * 1.5;
+    reference.step();
+    const torch::Tensor gradient = (ours - target) * 1.5;
+    optimizer->apply({ours.data_ptr<float>(), ours.data_ptr<float>(), gradient.data_ptr<float>(),
+                      ours.data_ptr<float>(), pointers, kSize, torch_options.lr(), step});
+  }
+  EXPECT_LT((ours - theirs.detach()).abs().max().item<double>(), 2e-6);
+  EXPECT_GT((ours - start).abs().max().item<double>(), 0.01);
+}
+
+TEST(OptimizerLikeTorch, Sgd) {
+  using torch::optim::SGD;
+  using torch::optim::SGDOptions;
+  expect_like_torch<SGD>({.name = "sgd", .momentum = 0}, SGDOptions(0.05));
+  expect_like_torch<SGD>({.name = "sgd", .momentum = 0.9}, SGDOptions(0.05).momentum(0.9));
+  expect_like_torch<SGD>({.name = "sgd", .momentum = 0.9, .weight_decay = 0.1},
+                         SGDOptions(0.05).momentum(0.9).weight_decay(0.1));
+  expect_like_torch<SGD>({.name = "sgd", .momentum = 0.9, .nesterov = true, .weight_decay = 0.1},
+                         SGDOptions(0.05).momentum(0.9).nesterov(true).weight_decay(0.1));
+}
+
+TEST(OptimizerLikeTorch, Adam) {
+  using torch::optim::Adam;
+  using torch::optim::AdamOptions;
+  expect_like_torch<Adam>({.name = "adam"}, AdamOptions(0.01).eps(1e-8).betas({0.9, 0.999}));
+  expect_like_torch<Adam>({.name = "adam", .weight_decay = 0.1, .beta1 = 0.8, .beta2 = 0.99},
+                          AdamOptions(0.01).weight_decay(0.1).betas({0.8, 0.99}));
+}
+
+TEST(OptimizerLikeTorch, AdamW) {
+  using torch::optim::AdamW;
+  using torch::optim::AdamWOptions;
+  expect_like_torch<AdamW>({.name = "adamw", .weight_decay = 0.1}, AdamWOptions(0.01).weight_decay(0.1));
+}
+
+void expect_like_autograd(const DataSetShape& data, std::size_t batch_size) {
+  SCOPED_TRACE(batch_size);
+  Node node("lenet5", data);
+  ASSERT_NE(dynamic_cast<LeNet5Learner*>(node.learner.get()), nullptr);
+  TorchLearner reference(dynamic_cast<const TorchModel&>(*node.model));
+  const Batch batch = random_batch(data, batch_size);
+  std::vector<float> expected(node.slope.size());
+  const double loss = reference.gradient(0, 0, batch, node.parameters.data(), nullptr, expected.data());
+  EXPECT_NEAR(node.gradient(batch), loss, 1e-6);
+  double error = 0;
+  double length = 0;
+  for (std::size_t k = 0; k < expected.size(); ++k) {
+    error += std::pow(static_cast<double>(node.slope[k]) - static_cast<double>(expected[k]), 2);
+    length += std::pow(static_cast<double>(expected[k]), 2);
+  }
+  EXPECT_LT(std::sqrt(error / length), 1e-6);
+
+  const Score theirs = reference.score(batch, node.parameters.data(), nullptr);
+  const Score ours = node.score(batch);
+  EXPECT_EQ(ours.correct, theirs.correct);
+  EXPECT_NEAR(ours.loss, theirs.loss, 1e-6);
+}
+
+TEST(LeNet5, ByHandIsWhatAutogradComputes) {
+  for (const DataSetShape& data : {kGrey28, kColour32}) {
+    if (!LeNet5Learner::can_learn(data.image)) GTEST_SKIP() << "this processor has no AVX2";
+    for (const std::size_t size : {1, 5, 64}) expect_like_autograd(data, size);
+  }
+}
+
+// 784 -> 10 with a counter, a frozen parameter and a parameter that is never used.
+torch::jit::Module linear_module() {
+  torch::jit::Module layer("layer");
+  layer.register_parameter("weight", (torch::randn({10, 784}) * 0.05).set_requires_grad(true), false);
+  layer.register_parameter("bias", torch::randn({10}).set_requires_grad(true), false);
+  torch::jit::Module module("net");
+  module.register_module("layer", layer);
+  module.register_parameter("unused", torch::randn({3}).set_requires_grad(true), false);
+  module.register_parameter("frozen", torch::randn({10}).set_requires_grad(false), false);
+  module.register_buffer("calls", torch::zeros({}, torch::kLong));
+  module.register_buffer("scale", torch::full({1}, 2.0, torch::kDouble));
+  module.register_attribute("training", c10::BoolType::get(), true);
+  module.define(R"(
+    def forward(self, x):
+        if self.training:
+            self.calls.add_(1)
+        y = torch.matmul(x.flatten(1), self.layer.weight.t()) + self.layer.bias + self.frozen
+        return y * self.scale.float()
+  )");
+  return module;
+}
+
+class ScriptModel : public testing::Test {
+ protected:
+  std::string file() const { return (directory_.path() / "model.pt").string(); }
+  std::string spec() const { return "script:" + file(); }
+
+  std::string refusal() const {
+    try {
+      static_cast<void>(make_model({.spec = spec(), .data = kGrey28}));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit_code(), ExitCode::kUsage);
+      return error.what();
+    }
+    return "accepted";
+  }
+
+ private:
+  TemporaryDirectory directory_{fast_directory()};
+};
+
+TEST_F(ScriptModel, StartsFromTheFilesValuesAndLearns) {
+  torch::manual_seed(2);
+  torch::jit::Module module = linear_module();
+  module.save(file());
+  Node node(spec(), kGrey28);
+  ASSERT_EQ(node.model->parameters().size(), 4U);
+  EXPECT_EQ(node.model->parameter_count(), 7840U + 10 + 3 + 10);
+
+  const Batch batch = random_batch(kGrey28, 5);
+  const torch::Tensor images = torch::from_blob(const_cast<float*>(batch.images.data()), {5, 1, 28, 28});
+  const torch::Tensor labels = torch::from_blob(const_cast<std::int64_t*>(batch.labels.data()), {5}, torch::kLong);
+  torch::Tensor loss = torch::nn::functional::cross_entropy(module.forward({images}).toTensor(), labels);
+  loss.backward();
+
+  EXPECT_NEAR(node.gradient(batch), loss.item<double>(), 1e-5);
+  const StateLayout layout(node.model->parameters());
+  for (const auto& parameter : module.named_parameters()) {
+    const float* const ours = node.slope.data() + layout.find(parameter.name).offset / sizeof(float);
+    const torch::Tensor slope = torch::from_blob(const_cast<float*>(ours), parameter.value.sizes());
+    if (parameter.name == "unused" || parameter.name == "frozen") {
+      EXPECT_EQ(slope.abs().max().item<float>(), 0.0F) << parameter.name;
+    } else {
+      EXPECT_TRUE(torch::allclose(slope, parameter.value.grad(), 1e-5, 1e-6)) << parameter.name;
+    }
+  }
+}
+
+TEST_F(ScriptModel, KeepsItsBuffersInTheNodesMemory) {
+  linear_module().save(file());
+  Node node(spec(), kGrey28);
+  const Batch batch = random_batch(kGrey28, 5);
+  ASSERT_EQ(node.model->buffers().size(), 2U);
+  ASSERT_EQ(node.model->buffers()[0].name, "calls");
+  const auto calls = [&] { return *reinterpret_cast<const std::int64_t*>(node.buffers.data()); };
+  EXPECT_EQ(calls(), 0);
+  node.gradient(batch);
+  node.gradient(batch);
+  EXPECT_EQ(calls(), 2);
+  node.score(batch);
+  EXPECT_EQ(calls(), 2) << "a score runs in evaluation mode";
+}
+
+TEST_F(ScriptModel, GivesTheSameBitsHoweverOftenItRan) {
+  linear_module().save(file());
+  Node node(spec(), kGrey28);
+  const Batch batch = random_batch(kGrey28, 5);
+  node.gradient(batch);
+  const std::vector<float> first = node.slope;
+  for (int i = 0; i < 4; ++i) node.gradient(batch);
+  EXPECT_EQ(node.slope, first);
+}
+
+TEST_F(ScriptModel, SaysWhatToDoWhereItCannotBeUsed) {
+  EXPECT_NE(refusal().find("no such file"), std::string::npos);
+  std::ofstream(file()) << "not a model";
+  EXPECT_NE(refusal().find("torch.jit.script"), std::string::npos) << refusal();
+
+  torch::jit::Module module = linear_module();
+  module.to(torch::kDouble);
+  module.save(file());
+  EXPECT_NE(refusal().find("model.float()"), std::string::npos) << refusal();
+
+  torch::jit::Module frozen("frozen");
+  frozen.register_parameter("weight", torch::randn({784, 10}).set_requires_grad(false), false);
+  frozen.define("def forward(self, x):\n    return torch.matmul(x.flatten(1), self.weight)\n");
+  frozen.save(file());
+  EXPECT_NE(refusal().find("nothing to train"), std::string::npos) << refusal();
+
+  torch::jit::Module wide("wide");
+  wide.register_parameter("weight", torch::randn({784, 12}).set_requires_grad(true), false);
+  wide.define("def forward(self, x):\n    return torch.matmul(x.flatten(1), self.weight)\n");
+  wide.save(file());
+  EXPECT_NE(refusal().find("[2, 12]"), std::string::npos) << refusal();
+
+  torch::jit::Module other("other");
+  other.register_parameter("weight", torch::randn({100, 10}).set_requires_grad(true), false);
+  other.define("def forward(self, x):\n    return torch.matmul(x.flatten(1), self.weight)\n");
+  other.save(file());
+  EXPECT_NE(refusal().find("1 x 28 x 28"), std::string::npos) << refusal();
+}
+
+TEST(Device, CudaIsRefusedWhereThereIsNone) {
+  if (torch::cuda::is_available()) GTEST_SKIP() << "there is a CUDA device";
+  try {
+    static_cast<void>(make_model({.spec = "lenet5", .data = kGrey28, .device = "cuda:0"}));
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("no CUDA device; use --device cpu"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,83 @@
+// An algorithm = a plan and a rule. The plan says who acts in a round, whom each reads and how many local steps it
+// makes; the rule turns a node's own state, its neighbours' and gradients into its next state.
+//
+// One file per algorithm, which registers itself: see docs/adding-an-algorithm.md. plan() belongs to one thread; mix()
+// and train() are called by several workers at once and change nothing but the step they are given.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "store/access_plan.h"
+#include "store/state_layout.h"
+#include "trainer/graph.h"
+#include "trainer/worker.h"
+
+namespace shoal {
+
+struct TrainOptions;
+
+struct RoundPlan {
+  std::shared_ptr<const AccessPlan> accesses;
+  std::vector<std::uint16_t> local_steps;  // of each step of the plan; empty: --local-steps for all
+};
+
+// What an algorithm is made from. All outlive it.
+struct AlgorithmContext {
+  const TrainOptions& options;
+  const Graph& graph;
+  const std::vector<NodeId>& order;  // all nodes, neighbours close together
+};
+
+class Algorithm {
+ public:
+  explicit Algorithm(const AlgorithmContext& context) : context_(context) {}
+  virtual ~Algorithm() = default;
+
+  // How many flat vectors, of the size of the parameters, it keeps in the private record, by name.
+  virtual std::vector<std::string> slots() const { return {}; }
+  // Records in the store: one per node, unless all nodes hold the same.
+  virtual NodeId records() const { return context_.graph.nodes(); }
+  // The most that one step, and all steps of a round, read.
+  virtual std::size_t max_reads() const = 0;
+  virtual std::uint64_t max_reads_per_round() const = 0;
+  // Flat vectors that a worker holds while it trains: a gradient and a scratch vector. Part of --ram.
+  virtual std::size_t vectors_per_worker() const { return 2; }
+  // Whether every record is updated in every round.
+  virtual bool all_act() const { return true; }
+
+  // Called for rounds 0, 1, 2, ... in order, each once; after a resume from 0 again. Where all act, what round 0 says
+  // holds for every round, and is also asked for beforehand: how much disk it takes follows from it.
+  virtual RoundPlan plan(std::uint64_t round) = 0;
+  // Fills step.next from step.current and step.reads.
+  virtual void mix(NodeStep& step) const = 0;
+  // Makes step.local_steps local steps.
+  virtual void train(NodeStep& step, Worker& worker) const = 0;
+
+ protected:
+  const AlgorithmContext context_;
+};
+
+using AlgorithmMaker = std::function<std::unique_ptr<Algorithm>(const AlgorithmContext&)>;
+
+// `static const RegisterAlgorithm registered("dpsgd", "one line for --help", maker);` in the algorithm's file.
+class RegisterAlgorithm {
+ public:
+  RegisterAlgorithm(std::string name, std::string summary, AlgorithmMaker maker);
+};
+
+// A usage Error that lists the choices for an unknown name.
+std::unique_ptr<Algorithm> make_algorithm(const std::string& name, const AlgorithmContext& context);
+std::vector<std::string> algorithm_names();
+std::string algorithm_choices();  // for --help
+
+// A round in which every node acts, in the given order, and reads all its neighbours (or none).
+enum class Neighbours { kAll, kNone };
+std::shared_ptr<const AccessPlan> everybody_acts(const Graph& graph, const std::vector<NodeId>& order,
+                                                 Neighbours neighbours);
+
+}  // namespace shoal

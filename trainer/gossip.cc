@@ -1,0 +1,103 @@
+// Asynchronous gossip in ticks: a round is a tick. A node trains every 8 to 12 ticks and sends its model to all
+// neighbours; a receiver adds up what comes, and when it has as many models as neighbours (times --gossip-buffer) it
+// averages: x <- c * x + (1 - c) * sum / count.
+//
+// What is sent in a tick arrives in the next. So a node acts in a tick when it trains, or when a neighbour trained in
+// the tick before. Who trains when is a function of the seed: the plan needs one number per node, and no messages.
+#include <algorithm>
+
+#include "pipeline/mix.h"
+#include "trainer/algorithm.h"
+#include "trainer/random.h"
+#include "trainer/train_options.h"
+
+namespace shoal {
+namespace {
+
+class Gossip : public Algorithm {
+ public:
+  explicit Gossip(const AlgorithmContext& context)
+      : Algorithm(context), next_training_(context.graph.nodes()), trainings_(context.graph.nodes(), 0) {
+    for (NodeId node = 0; node < context.graph.nodes(); ++node) {
+      RandomStream random(context.options.seed, Purpose::kSchedule, node);
+      next_training_[node] = random.below(context.options.gossip_every.least);
+    }
+  }
+
+  std::vector<std::string> slots() const override { return {"received_sum"}; }
+  std::size_t max_reads() const override { return context_.graph.max_degree(); }
+  std::uint64_t max_reads_per_round() const override { return 2 * context_.graph.edges(); }
+  bool all_act() const override { return false; }
+
+  RoundPlan plan(std::uint64_t round) override {
+    RoundPlan plan;
+    auto accesses = std::make_shared<AccessPlan>();
+    std::vector<NodeId> senders;
+    // sent_ still holds who trained in the round before; trains_ is filled for this one.
+    trains_.assign(context_.graph.nodes(), 0);
+    for (NodeId node = 0; node < context_.graph.nodes(); ++node) {
+      if (next_training_[node] == round) {
+        trains_[node] = 1;
+        next_training_[node] += period(node);
+      }
+    }
+    for (const NodeId node : context_.order) {
+      senders.clear();
+      if (!sent_.empty()) {
+        for (const NodeId neighbour : context_.graph.neighbours(node)) {
+          if (sent_[neighbour] != 0) senders.push_back(neighbour);
+        }
+      }
+      if (senders.empty() && trains_[node] == 0) continue;
+      accesses->add(StepKind::kUpdate, node, senders);
+      plan.local_steps.push_back(trains_[node] != 0 ? static_cast<std::uint16_t>(context_.options.local_steps) : 0);
+    }
+    std::swap(sent_, trains_);
+    plan.accesses = std::move(accesses);
+    return plan;
+  }
+
+  void mix(NodeStep& step) const override {
+    keep_own(step);
+    const std::size_t count = step.inputs.size() - 1;
+    if (count == 0) return;
+    float* const sum = step.algorithm_slots[0];
+    for (std::size_t k = 1; k <= count; ++k) add(step.inputs[k], sum, step.flat_size());
+    step.scalars->received += count;
+    const std::uint64_t full = std::uint64_t{context_.options.gossip_buffer} * context_.graph.degree(step.node);
+    if (step.scalars->received < full) return;
+    const auto own = static_cast<float>(context_.options.gossip_own);
+    const float weights[] = {own, (1 - own) / static_cast<float>(step.scalars->received)};
+    const float* const parts[] = {step.current(), sum};
+    shoal::mix(weights, parts, step.next, step.flat_size());
+    std::fill_n(sum, step.flat_size(), 0.0F);
+    step.scalars->received = 0;
+  }
+
+  void train(NodeStep& step, Worker& worker) const override {
+    for (unsigned k = 0; k < step.local_steps; ++k) worker.descend(step, step.next, step.next, step.next);
+  }
+
+ private:
+  static void add(const float* __restrict from, float* __restrict to, std::size_t size) {
+    for (std::size_t i = 0; i < size; ++i) to[i] += from[i];
+  }
+
+  std::uint32_t period(NodeId node) {
+    const TickRange every = context_.options.gossip_every;
+    RandomStream random(context_.options.seed, Purpose::kSchedule, node, ++trainings_[node]);
+    return every.least + random.below(every.most - every.least + 1);
+  }
+
+  std::vector<std::uint64_t> next_training_;
+  std::vector<std::uint32_t> trainings_;
+  std::vector<std::uint8_t> trains_;
+  std::vector<std::uint8_t> sent_;  // in the round before; empty before the first
+};
+
+const RegisterAlgorithm kRegistered("gossip",
+                                    "asynchronous, in ticks: train now and then, send, average when the buffer is full",
+                                    [](const AlgorithmContext& context) { return std::make_unique<Gossip>(context); });
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,169 @@
+#include "trainer/step_work.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace shoal {
+
+CreateWork::CreateWork(const Model& model, const NodeLayout& layout, std::uint64_t seed,
+                       const std::vector<std::byte>* same, Population& population, Progress& progress)
+    : model_(model), layout_(layout), seed_(seed), same_(same), population_(population), progress_(progress) {}
+
+void CreateWork::compute(NodeLease& lease, unsigned) {
+  if (same_ != nullptr) {
+    std::memcpy(lease.next(), same_->data(), same_->size());
+  } else {
+    std::memset(lease.next(), 0, layout_.state().payload_bytes(Part::kPublic));
+    model_.initialize(seed_, lease.node(), layout_.parameters(lease.next()), layout_.buffers(lease.next()));
+  }
+  population_.add(layout_.parameters(lease.next()));
+  progress_.node_done();
+}
+
+TrainWork::TrainWork(const Algorithm& algorithm, const NodeLayout& layout,
+                     const std::vector<std::unique_ptr<Worker>>& workers, Population& population, Progress& progress,
+                     std::uint32_t places)
+    : algorithm_(algorithm),
+      layout_(layout),
+      workers_(workers),
+      population_(population),
+      progress_(progress),
+      desks_(places),
+      figures_(workers.size()) {}
+
+void TrainWork::begin(std::uint64_t round, const RoundPlan& plan, double learning_rate, unsigned local_steps) {
+  round_ = round;
+  plan_ = &plan;
+  learning_rate_ = learning_rate;
+  local_steps_ = local_steps;
+  for (WorkerFigures& figures : figures_) figures = {};
+  if (algorithm_.all_act()) population_.clear();
+}
+
+void TrainWork::lay_out(NodeLease& lease, Desk& desk) const {
+  desk.inputs.assign(1, layout_.parameters(lease.current()));
+  desk.input_buffers.assign(1, layout_.buffers(lease.current()));
+  for (std::size_t k = 0; k < lease.reads(); ++k) {
+    desk.inputs.push_back(layout_.parameters(lease.read(k)));
+    desk.input_buffers.push_back(layout_.buffers(lease.read(k)));
+  }
+  desk.weights.resize(desk.inputs.size());
+  const std::size_t slots = layout_.optimizer_slots() + layout_.algorithm_slots();
+  desk.slots.clear();
+  for (std::size_t k = 0; k < slots; ++k) desk.slots.push_back(layout_.slot(lease.private_state(), k));
+
+  NodeStep& step = desk.step;
+  step = {};
+  step.node = lease.node();
+  step.round = round_;
+  step.local_steps = plan_->local_steps.empty() ? local_steps_ : plan_->local_steps[lease.step()];
+  step.learning_rate = learning_rate_;
+  step.layout = &layout_;
+  step.inputs = desk.inputs;
+  step.input_buffers = desk.input_buffers;
+  step.next = layout_.parameters(lease.next());
+  step.next_buffers = layout_.buffers(lease.next());
+  step.optimizer_slots = std::span(desk.slots).first(layout_.optimizer_slots());
+  step.algorithm_slots = std::span(desk.slots).subspan(layout_.optimizer_slots());
+  step.scalars = layout_.scalars(lease.private_state());
+  step.weights = desk.weights;
+}
+
+void TrainWork::mix(NodeLease& lease, unsigned) {
+  Desk& desk = desks_[lease.place()];
+  lay_out(lease, desk);
+  algorithm_.mix(desk.step);
+}
+
+void TrainWork::compute(NodeLease& lease, unsigned worker) {
+  NodeStep& step = desks_[lease.place()].step;
+  algorithm_.train(step, *workers_[worker]);
+  if (!algorithm_.all_act()) population_.remove(step.current());
+  population_.add(step.next);
+  WorkerFigures& figures = figures_[worker];
+  if (step.trained) {
+    figures.loss.add(step.loss);
+    ++figures.trained;
+  }
+  progress_.node_done();
+}
+
+RoundFigures TrainWork::figures() {
+  FixedSum loss;
+  RoundFigures figures;
+  for (const WorkerFigures& each : figures_) {
+    loss.add(each.loss);
+    figures.trained += each.trained;
+  }
+  for (const std::unique_ptr<Worker>& worker : workers_) figures.node_steps += worker->take_count();
+  figures.loss = figures.trained > 0 ? loss.value() / static_cast<double>(figures.trained)
+                                     : std::numeric_limits<double>::quiet_NaN();
+  return figures;
+}
+
+EvaluateWork::EvaluateWork(const NodeLayout& layout, const std::vector<std::unique_ptr<Worker>>& workers,
+                           const Sampler* sampler, std::uint32_t samples)
+    : layout_(layout), workers_(workers), sampler_(sampler), samples_(samples) {}
+
+void EvaluateWork::begin(std::size_t models) {
+  scores_.assign(models, {});
+  buffers_.assign(models, {});
+}
+
+Score EvaluateWork::score(Worker& worker, const float* parameters, const std::byte* buffers) const {
+  constexpr std::uint32_t kBatch = 64;
+  Score total;
+  double loss = 0;
+  if (sampler_ == nullptr) return total;
+  const std::uint32_t samples = std::min(samples_, sampler_->test_size());
+  for (std::uint32_t first = 0; first < samples; first += kBatch) {
+    sampler_->test_batch(first, std::min(kBatch, samples - first), worker.batch());
+    const Score part = worker.learner().score(worker.batch(), parameters, buffers);
+    total.samples += part.samples;
+    total.correct += part.correct;
+    loss += part.loss * static_cast<double>(part.samples);
+  }
+  total.loss = loss / static_cast<double>(std::max<std::uint64_t>(1, total.samples));
+  return total;
+}
+
+void EvaluateWork::compute(NodeLease& lease, unsigned worker) {
+  const std::byte* const record = lease.read(0);
+  scores_[lease.step()] = score(*workers_[worker], layout_.parameters(record), layout_.buffers(record));
+  buffers_[lease.step()].assign(layout_.buffers(record), layout_.buffers(record) + layout_.buffers_bytes());
+}
+
+std::vector<std::byte> EvaluateWork::mean_buffers() const {
+  if (buffers_.empty()) return std::vector<std::byte>(layout_.buffers_bytes());
+  std::vector<std::byte> mean = buffers_.front();
+  for (const TensorPlace& place : layout_.buffers()) {
+    if (place.spec.dtype != DType::kFloat32) continue;
+    const std::uint64_t offset = place.offset - layout_.buffers().front().offset;
+    auto* const out = reinterpret_cast<float*>(mean.data() + offset);
+    for (std::size_t i = 0; i < place.bytes / sizeof(float); ++i) {
+      double sum = 0;
+      for (const auto& each : buffers_) sum += reinterpret_cast<const float*>(each.data() + offset)[i];
+      out[i] = static_cast<float>(sum / static_cast<double>(buffers_.size()));
+    }
+  }
+  return mean;
+}
+
+InspectWork::InspectWork(const NodeLayout& layout, NodeId records, unsigned threads, Population* population)
+    : layout_(layout), hashes_(threads), lines_(records), population_(population) {}
+
+void InspectWork::compute(NodeLease& lease, unsigned worker) {
+  hashes_[worker].hash.add(lease.node(), layout_.state(), lease.current(), lease.private_state());
+  const NodeScalars& scalars = *layout_.scalars(lease.private_state());
+  lines_[lease.node()] = {scalars.last_loss, scalars.steps, lease.version()};
+  if (population_ != nullptr) population_->add(layout_.parameters(lease.current()));
+}
+
+std::string InspectWork::state_hash() const {
+  StateHash total;
+  for (const WorkerHash& each : hashes_) total.add(each.hash);
+  return total.text();
+}
+
+}  // namespace shoal

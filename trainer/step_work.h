@@ -1,0 +1,129 @@
+// What the pipeline does with nodes: make them, train them, score them, look at them. One class per kind of round.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pipeline/node_pipeline.h"
+#include "trainer/algorithm.h"
+#include "trainer/fixed_sum.h"
+#include "trainer/population.h"
+#include "trainer/progress.h"
+#include "trainer/state_hash.h"
+#include "trainer/worker.h"
+
+namespace shoal {
+
+// The first state of every record.
+class CreateWork : public StepWork {
+ public:
+  // `same`: what all nodes start from; null: each node gets its own, from the seed.
+  CreateWork(const Model& model, const NodeLayout& layout, std::uint64_t seed, const std::vector<std::byte>* same,
+             Population& population, Progress& progress);
+  void mix(NodeLease&, unsigned) override {}
+  void compute(NodeLease& lease, unsigned worker) override;
+
+ private:
+  const Model& model_;
+  const NodeLayout& layout_;
+  std::uint64_t seed_;
+  const std::vector<std::byte>* same_;
+  Population& population_;
+  Progress& progress_;
+};
+
+struct RoundFigures {
+  double loss = 0;  // mean over nodes that trained; NaN when none did
+  std::uint64_t trained = 0;
+  std::uint64_t node_steps = 0;  // local steps
+};
+
+class TrainWork : public StepWork {
+ public:
+  TrainWork(const Algorithm& algorithm, const NodeLayout& layout, const std::vector<std::unique_ptr<Worker>>& workers,
+            Population& population, Progress& progress, std::uint32_t places);
+
+  void begin(std::uint64_t round, const RoundPlan& plan, double learning_rate, unsigned local_steps);
+  void mix(NodeLease& lease, unsigned worker) override;
+  void compute(NodeLease& lease, unsigned worker) override;
+  RoundFigures figures();  // of the round; once
+
+ private:
+  // A step's pointers, filled in mix() and used again in compute(), by place of the lease.
+  struct Desk {
+    NodeStep step;
+    std::vector<const float*> inputs;
+    std::vector<const std::byte*> input_buffers;
+    std::vector<float> weights;
+    std::vector<float*> slots;
+  };
+  struct alignas(64) WorkerFigures {
+    FixedSum loss;
+    std::uint64_t trained = 0;
+  };
+  void lay_out(NodeLease& lease, Desk& desk) const;
+
+  const Algorithm& algorithm_;
+  const NodeLayout& layout_;
+  const std::vector<std::unique_ptr<Worker>>& workers_;
+  Population& population_;
+  Progress& progress_;
+  std::vector<Desk> desks_;
+  std::vector<WorkerFigures> figures_;
+
+  std::uint64_t round_ = 0;
+  const RoundPlan* plan_ = nullptr;
+  double learning_rate_ = 0;
+  unsigned local_steps_ = 0;
+};
+
+// Models against test images.
+class EvaluateWork : public StepWork {
+ public:
+  EvaluateWork(const NodeLayout& layout, const std::vector<std::unique_ptr<Worker>>& workers, const Sampler* sampler,
+               std::uint32_t samples);
+  void begin(std::size_t models);
+  void mix(NodeLease&, unsigned) override {}
+  void compute(NodeLease& lease, unsigned worker) override;
+  Score score(Worker& worker, const float* parameters, const std::byte* buffers) const;
+  const std::vector<Score>& scores() const { return scores_; }  // by step of the plan
+  // The mean of the buffers of what was evaluated, for the mean model.
+  std::vector<std::byte> mean_buffers() const;
+
+ private:
+  const NodeLayout& layout_;
+  const std::vector<std::unique_ptr<Worker>>& workers_;
+  const Sampler* sampler_;
+  std::uint32_t samples_;
+  std::vector<Score> scores_;
+  std::vector<std::vector<std::byte>> buffers_;
+};
+
+// The last look at every record: the hash of the state, and a line per node.
+class InspectWork : public StepWork {
+ public:
+  struct NodeLine {
+    double loss = 0;
+    std::uint64_t steps = 0;
+    Version version = 0;
+  };
+  // `population` may be null; otherwise every node is added to it.
+  InspectWork(const NodeLayout& layout, NodeId records, unsigned threads, Population* population);
+  void mix(NodeLease&, unsigned) override {}
+  void compute(NodeLease& lease, unsigned worker) override;
+  std::string state_hash() const;
+  const std::vector<NodeLine>& lines() const { return lines_; }
+
+ private:
+  struct alignas(64) WorkerHash {
+    StateHash hash;
+  };
+  const NodeLayout& layout_;
+  std::vector<WorkerHash> hashes_;
+  std::vector<NodeLine> lines_;
+  Population* population_;
+};
+
+}  // namespace shoal

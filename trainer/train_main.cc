@@ -1,0 +1,79 @@
+// shoal-train.
+#include <fmt/format.h>
+
+#include <csignal>
+#include <exception>
+
+#include "store/error.h"
+#include "store/size_text.h"
+#include "trainer/train_options.h"
+#include "trainer/training.h"
+
+namespace shoal {
+namespace {
+
+// The first signal asks for a checkpoint; a second one ends the program as signals do.
+extern "C" void request_stop(int signal) {
+  stop_requested = true;
+  std::signal(signal, SIG_DFL);
+}
+
+void print_summary(const nlohmann::json& s, const TrainOptions& options) {
+  const auto percent = [](const nlohmann::json& value) {
+    return value.is_null() ? std::string("-") : fmt::format("{:.2f} %", 100 * value.get<double>());
+  };
+  fmt::print("{} node-steps in {:.1f} s, {:.1f} a second; accuracy {} (nodes), {} (mean model)\n",
+             s["node_steps"].get<std::uint64_t>(), s["training_seconds"].get<double>(),
+             s["node_steps_per_second"].get<double>(), percent(s["accuracy_mean"]), percent(s["accuracy_mean_model"]));
+  fmt::print("read {}, wrote {}; peak RSS {} with --ram {}\n", size_text(s["bytes_read"].get<std::uint64_t>()),
+             size_text(s["bytes_written"].get<std::uint64_t>()), size_text(s["peak_rss_bytes"].get<std::uint64_t>()),
+             size_text(options.ram_bytes));
+  const auto& stall = s["stall_seconds"];
+  fmt::print("waiting for store {:.1f} s, of that for write-back {:.1f} s; ready nodes waited for compute {:.1f} s\n",
+             stall["store"].get<double>(), stall["write_back"].get<double>(), stall["compute"].get<double>());
+  fmt::print("state_hash {}\n", s["state_hash"].get<std::string>());
+  fmt::print("results in {}: open report.html; metrics.jsonl, nodes.csv, summary.json\n", options.out.string());
+}
+
+ExitCode main_of(int argc, const char* const* argv) {
+  const TrainCommand command = parse_train_command(argc, argv);
+  const TrainOptions& options = command.options;
+  if (command.print) {
+    fmt::print("{}", *command.print);
+    return ExitCode::kOk;
+  }
+  std::signal(SIGTERM, request_stop);
+  std::signal(SIGINT, request_stop);
+  Training training(options);
+  if (options.dry_run) {
+    fmt::print("{}", training.requirements().text(training.experiment()));
+    training.requirements().check_ram();
+    training.requirements().check_disk();
+    return ExitCode::kOk;
+  }
+  const TrainingResult result = training.run();
+  if (result.stopped) {
+    fmt::print(stderr, "stopped; a checkpoint is in {}. Give the same flags and --resume to go on\n",
+               options.store.string());
+  } else if (options.json) {
+    fmt::print("{}\n", result.summary.dump(2));
+  } else {
+    print_summary(result.summary, options);
+  }
+  return ExitCode::kOk;
+}
+
+}  // namespace
+}  // namespace shoal
+
+int main(int argc, char** argv) {
+  try {
+    return static_cast<int>(shoal::main_of(argc, argv));
+  } catch (const shoal::Error& error) {
+    fmt::print(stderr, "shoal-train: {}\n", error.what());
+    return static_cast<int>(error.exit_code());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "shoal-train: {}\n", error.what());
+    return static_cast<int>(shoal::ExitCode::kFailure);
+  }
+}

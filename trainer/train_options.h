@@ -1,0 +1,94 @@
+// shoal-train's flags. Flags and TOML keys have the same names; the defaults are good ones.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "store/device_choice.h"
+#include "store/types.h"
+#include "trainer/graph.h"
+#include "trainer/optimizer.h"
+#include "trainer/sampler.h"
+
+namespace shoal {
+
+enum class DpsgdOrder { kCta, kAtc };
+enum class InitialModels { kSame, kIndependent };
+
+struct TickRange {  // "8-12"
+  std::uint32_t least = 8;
+  std::uint32_t most = 12;
+};
+
+struct TrainOptions {
+  // What is computed.
+  NodeId nodes = 64;  // 0: as many as the graph's file has
+  std::uint64_t rounds = 20;
+  std::uint64_t seed = 1;
+  std::string graph = "random-regular:8";
+  Mixing mixing = Mixing::kMetropolis;
+  std::string model = "lenet5";
+  InitialModels init = InitialModels::kSame;
+  std::string data = "synthetic-mnist";
+  std::string partition = "iid";
+  std::uint32_t batch = 64;
+  Augmentation augment = Augmentation::kNone;
+  std::string algorithm = "dpsgd";
+  DpsgdOrder order = DpsgdOrder::kCta;
+  TickRange gossip_every;
+  double gossip_own = 0.5;
+  std::uint32_t gossip_buffer = 1;
+  bool average_buffers = false;
+  unsigned local_steps = 1;
+  OptimizerOptions optimizer;
+  double learning_rate = 0.05;
+  std::string lr_schedule = "constant";
+  std::uint64_t warmup_rounds = 0;
+
+  // Where and with what.
+  std::filesystem::path out = "shoal-run";
+  std::filesystem::path store;  // after parsing: never empty
+  std::filesystem::path cold;
+  IoEngine store_io = IoEngine::kAuto;
+  std::uint64_t warm_bytes = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t ram_bytes = 0;  // after parsing: never 0
+  unsigned threads = 0;         // after parsing: never 0
+  unsigned intra_op = 1;
+  std::string device = "cpu";
+
+  // How it is watched and kept.
+  std::uint64_t checkpoint_every = 0;
+  bool resume = false;
+  bool overwrite = false;
+  std::uint64_t eval_every = 0;  // after parsing: never 0
+  NodeId eval_nodes = 8;
+  std::uint32_t eval_samples = 1000;
+  bool trace = false;
+  bool strict = false;
+  bool quiet = false;
+  bool json = false;
+  bool dry_run = false;
+};
+
+// Every setting as it is written to config.toml, in order.
+struct Setting {
+  std::string key;
+  std::string value;    // TOML
+  bool changes_result;  // a run cannot be resumed with another value
+};
+std::vector<Setting> settings(const TrainOptions& options);
+std::string to_toml(const std::vector<Setting>& settings);
+
+struct TrainCommand {
+  TrainOptions options;
+  std::optional<std::string> print;  // --help, --version, --print-config: print this and do nothing else
+};
+
+// Throws a usage Error for anything that is not understood or cannot work whatever the files contain.
+TrainCommand parse_train_command(int argc, const char* const* argv);
+
+}  // namespace shoal
