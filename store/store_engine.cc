@@ -124,7 +124,7 @@ RoundReport StoreEngine::end_round() {
   if (failure_) std::rethrow_exception(failure_);
   if (ended_round_ == nullptr) throw Error("no round was begun", ExitCode::kUsage);
   // Computed here, on the caller's thread, while the engine may already write back what is left.
-  RoundReport report = round_report_;
+  RoundReport report = ended_report_;
   report.lower_bound_bytes = bound_.add_round(*std::exchange(ended_round_, nullptr), arena_->bytes());
   return report;
 }
@@ -351,6 +351,8 @@ void StoreEngine::finish_round() {
   round_report_.slab_bytes_written = slab_io_->bytes_written() - round_report_.slab_bytes_written;
   tell_done();
   const std::scoped_lock lock(mutex_);
+  // The caller gets a copy: what is still on its way to the cold tier counts on in the original.
+  ended_report_ = round_report_;
   ended_round_ = rounds_.front().index;
   rounds_.pop_front();
   round_over_ = true;

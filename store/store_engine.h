@@ -231,6 +231,7 @@ class StoreEngine {
   bool round_over_ = true;
   bool stop_ = false;
   std::shared_ptr<const UseIndex> ended_round_;
+  RoundReport ended_report_;
   std::thread thread_;
 };
 
