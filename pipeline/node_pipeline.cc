@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <vector>
 
@@ -60,7 +61,7 @@ class NodePipeline::Flow {
     arena_.execute([&] { build(); });
   }
 
-  RoundReport run(StepWork& work) {
+  RoundReport run(StepWork& work, const std::function<void()>& before_end) {
     work_ = &work;
     error_ = nullptr;
     failed_ = false;
@@ -72,7 +73,10 @@ class NodePipeline::Flow {
       graph_->wait_for_all();
     });
     RoundReport report;
+    const Clock::time_point all_done = Clock::now();
     try {
+      if (before_end && !error_) before_end();
+      waited_at_end_ = Clock::now() - all_done;
       report = store_.end_round();
     } catch (...) {
       // A lease that a failing stage gave up fails the round in the store too; the first cause is the stage's.
@@ -174,7 +178,9 @@ class NodePipeline::Flow {
       times_.mix += seconds(worker.mix) / workers;
       times_.compute += seconds(worker.compute) / workers;
     }
-    times_.waiting_for_store = std::max(0.0, times_.wall - times_.mix - times_.compute);
+    times_.waiting_for_neighbours = seconds(waited_at_end_) + report.neighbour_stalled_seconds;
+    times_.waiting_for_store =
+        std::max(0.0, times_.wall - times_.mix - times_.compute - times_.waiting_for_neighbours);
     times_.waiting_for_write_back = std::min(report.write_stalled_seconds, times_.waiting_for_store);
     times_.waiting_for_compute = seconds(Clock::duration(waited_.load()));
   }
@@ -187,6 +193,7 @@ class NodePipeline::Flow {
   std::vector<Traveller> travellers_;
   std::vector<WorkerTimes> worker_times_;
   RoundTimes times_;
+  Clock::duration waited_at_end_{};
 
   std::unique_ptr<tbb::flow::graph> graph_;
   std::unique_ptr<Source> source_;
@@ -207,7 +214,9 @@ NodePipeline::NodePipeline(StateStore& store, unsigned threads, Trace* trace, vo
     : flow_(std::make_unique<Flow>(store, threads, trace, start_worker, intra_op)) {}
 NodePipeline::~NodePipeline() = default;
 unsigned NodePipeline::threads() const { return flow_->threads(); }
-RoundReport NodePipeline::run(StepWork& work) { return flow_->run(work); }
+RoundReport NodePipeline::run(StepWork& work, const std::function<void()>& before_end) {
+  return flow_->run(work, before_end);
+}
 const RoundTimes& NodePipeline::times() const { return flow_->times(); }
 
 unsigned NodePipeline::worker() {

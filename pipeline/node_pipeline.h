@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "pipeline/trace.h"
@@ -29,6 +30,7 @@ struct RoundTimes {
   double compute = 0;
   double waiting_for_store = 0;       // workers without a node to work on
   double waiting_for_write_back = 0;  // of those, the store's frames were all waiting to be written
+  double waiting_for_neighbours = 0;  // likewise: for other ranks' records, and for their round to end
   double waiting_for_compute = 0;     // seconds in which at least one node was ready and no worker free
 };
 
@@ -40,8 +42,9 @@ class NodePipeline {
   ~NodePipeline();
 
   unsigned threads() const;
-  // Runs the store's next planned round.
-  RoundReport run(StepWork& work);
+  // Runs the store's next planned round. `before_end` is called when all its nodes are done here, and the new versions
+  // are not visible yet.
+  RoundReport run(StepWork& work, const std::function<void()>& before_end = {});
   const RoundTimes& times() const;  // of the last round
 
   // The calling worker's number; also inside TBB loops that a stage starts.

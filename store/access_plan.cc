@@ -21,7 +21,7 @@ void AccessPlan::add(StepKind kind, NodeId node, std::span<const NodeId> reads) 
 
 std::uint64_t AccessPlan::bytes() const {
   return kinds_.capacity() * sizeof(StepKind) + nodes_.capacity() * sizeof(NodeId) +
-         ends_.capacity() * sizeof(std::uint64_t) + reads_.capacity() * sizeof(NodeId);
+         ends_.capacity() * sizeof(std::uint64_t) + (reads_.capacity() + held_.capacity()) * sizeof(NodeId);
 }
 
 std::uint64_t AccessPlan::bytes_for(std::uint64_t steps, std::uint64_t reads) {

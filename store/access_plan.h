@@ -25,6 +25,8 @@ class AccessPlan {
 
   void reserve(std::size_t steps, std::size_t reads);
   void add(StepKind kind, NodeId node, std::span<const NodeId> reads = {});
+  // The node's current public record is read by others, at any time in the round.
+  void hold(NodeId node) { held_.push_back(node); }
 
   std::size_t size() const { return nodes_.size(); }
   StepKind kind(std::size_t step) const { return kinds_[step]; }
@@ -32,6 +34,7 @@ class AccessPlan {
   std::span<const NodeId> reads(std::size_t step) const {
     return {reads_.data() + ends_[step], reads_.data() + ends_[step + 1]};
   }
+  std::span<const NodeId> held() const { return held_; }
   std::size_t total_reads() const { return reads_.size(); }
   std::size_t max_reads() const { return max_reads_; }
   std::uint64_t bytes() const;                                               // of memory
@@ -42,6 +45,7 @@ class AccessPlan {
   std::vector<NodeId> nodes_;
   std::vector<std::uint64_t> ends_ = {0};
   std::vector<NodeId> reads_;
+  std::vector<NodeId> held_;
   std::size_t max_reads_ = 0;
 };
 

@@ -6,8 +6,10 @@
 
 namespace shoal {
 
-FrameCache::FrameCache(Arena& arena, NodeId nodes)
-    : arena_(arena), cached_(std::size_t{arena.most_frames(Part::kPublic)} + arena.most_frames(Part::kPrivate)) {
+FrameCache::FrameCache(Arena& arena, NodeId nodes, std::span<DirectoryEntry> directory)
+    : arena_(arena),
+      directory_(directory),
+      cached_(std::size_t{arena.most_frames(Part::kPublic)} + arena.most_frames(Part::kPrivate)) {
   for (const Part part : kParts) {
     current_[index(part)].assign(nodes, kNoFrame);
     heap_[index(part)].reserve(arena.most_frames(part));
@@ -60,7 +62,10 @@ void FrameCache::empty(FrameId id) {
   SHOAL_CHECK(entry.pins == 0 && entry.phase != Phase::kEmpty && entry.transfers == 0);
   remove(id);
   FrameId& known = entry.next ? next_[entry.node] : current_[index(entry.part)][entry.node];
-  if (known == id) known = kNoFrame;
+  if (known == id) {
+    known = kNoFrame;
+    if (entry.part == Part::kPublic && !entry.next) unlist(entry.node);
+  }
   entry.frame.release();
   entry.phase = Phase::kEmpty;
 }
@@ -69,7 +74,28 @@ void FrameCache::flip(NodeId node) {
   FrameId& current = current_[index(Part::kPublic)][node];
   SHOAL_CHECK(current == kNoFrame || cached_[current].dead);
   current = std::exchange(next_[node], kNoFrame);
-  if (current != kNoFrame) cached_[current].next = false;
+  if (current == kNoFrame) {
+    unlist(node);
+    return;
+  }
+  cached_[current].next = false;
+  if (cached_[current].phase != Phase::kLoading) list(cached_[current]);
+}
+
+void FrameCache::list(const Cached& entry) {
+  if (entry.part != Part::kPublic || entry.next || entry.scratch || entry.node >= directory_.size()) return;
+  DirectoryEntry& listed = directory_[entry.node];
+  if (listed.version.load(std::memory_order_relaxed) == entry.version) return;
+  unlist(entry.node);
+  listed.offset.store(static_cast<std::uint64_t>(entry.record - arena_.region().data()), std::memory_order_relaxed);
+  listed.version.store(entry.version, std::memory_order_release);
+}
+
+// Before the frame is used for anything else: whoever reads it meanwhile sees that the entry has changed.
+void FrameCache::unlist(NodeId node) {
+  if (node >= directory_.size()) return;
+  directory_[node].version.store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 void FrameCache::pin(FrameId id) {
@@ -85,6 +111,7 @@ void FrameCache::unpin(FrameId id) {
 void FrameCache::became_ready(FrameId id) {
   Cached& entry = cached_[id];
   entry.phase = Phase::kReady;
+  list(entry);
   if (entry.pins == 0) push(id);
 }
 

@@ -8,10 +8,12 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "store/arena.h"
 #include "store/location.h"
+#include "store/peer_link.h"
 #include "store/types.h"
 
 namespace shoal {
@@ -50,7 +52,8 @@ struct Cached {
 
 class FrameCache {
  public:
-  FrameCache(Arena& arena, NodeId nodes);
+  // `directory`, when there is one, tells others which current public records are there.
+  FrameCache(Arena& arena, NodeId nodes, std::span<DirectoryEntry> directory = {});
 
   Cached& operator[](FrameId id) { return cached_[id]; }
   FrameId count() const { return static_cast<FrameId>(cached_.size()); }
@@ -70,12 +73,15 @@ class FrameCache {
   void became_ready(FrameId id);  // after loading or writing
   void set_next_use(FrameId id, PlanTime time);
   FrameId victim(Part part) const { return heap_[index(part)].empty() ? kNoFrame : heap_[index(part)].front(); }
+  std::uint32_t evictable(Part part) const { return static_cast<std::uint32_t>(heap_[index(part)].size()); }
   void begin_writing(FrameId id);  // out of the heap
 
   static std::uint64_t bytes_for(NodeId nodes, std::uint64_t frames);
 
  private:
   FrameId id_of(const Frame& frame) const;
+  void list(const Cached& entry);
+  void unlist(NodeId node);
   FrameId fill(Frame frame, NodeId node);
   void push(FrameId id);
   void remove(FrameId id);
@@ -84,6 +90,7 @@ class FrameCache {
   void place(std::vector<FrameId>& heap, std::uint32_t at, FrameId id);
 
   Arena& arena_;
+  std::span<DirectoryEntry> directory_;
   std::vector<Cached> cached_;  // public frames first, then private ones
   std::array<std::vector<FrameId>, kPartCount> current_;
   std::vector<FrameId> next_;

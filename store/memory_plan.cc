@@ -34,6 +34,7 @@ std::uint64_t slots_at_most(Part part, NodeId nodes) {
 
 MemoryPlan divide(const StoreOptions& options, std::uint64_t ram) {
   const NodeId nodes = options.nodes;
+  const NodeId known = options.nodes + options.guests;
   const std::uint64_t public_bytes = options.layout.record_bytes(Part::kPublic);
   const std::uint64_t private_bytes = options.layout.record_bytes(Part::kPrivate);
   const std::uint64_t reads_per_round = options.max_reads_per_round != 0
@@ -41,21 +42,26 @@ MemoryPlan divide(const StoreOptions& options, std::uint64_t ram) {
                                             : nodes * std::uint64_t{options.max_reads_per_step};
 
   MemoryPlan plan;
-  plan.least_public = static_cast<std::uint32_t>(options.max_reads_per_step + 2);  // with its own, current and next
+  plan.serving = options.serving_frames;
+  // With its own, current and next.
+  plan.least_public = static_cast<std::uint32_t>(options.max_reads_per_step + 2) + plan.serving;
   plan.cold = options.cold_memory_bytes != 0 ? options.cold_memory_bytes : kColdMinimumBytes;
   // A plan and its index for every round that is known: kind, node, end and own use per step; node and use per read.
   plan.plans = options.rounds_ahead *
-               (UseIndex::bytes_for(nodes, nodes, reads_per_round) + AccessPlan::bytes_for(nodes, reads_per_round));
+               (UseIndex::bytes_for(known, nodes, reads_per_round) + AccessPlan::bytes_for(nodes, reads_per_round) +
+                (plan.serving > 0 ? nodes * sizeof(NodeId) : 0));
   plan.prefetch = options.prefetch_bytes != 0
                       ? options.prefetch_bytes
                       : std::max<std::uint64_t>(kPrefetchBytes, 2 * (2 * public_bytes + private_bytes));
   const std::uint64_t objects = options.max_reads_per_step + 3;
   plan.flights = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
       std::min(plan.prefetch / (public_bytes + private_bytes), (std::uint64_t{1} << 20) / objects), 2, kMostFlights));
-  plan.io = kIoBytes + plan.flights * StoreEngine::bytes_per_flight(options.max_reads_per_step);
+  plan.io = kIoBytes + (plan.flights + plan.serving) * StoreEngine::bytes_per_flight(options.max_reads_per_step);
 
   std::uint64_t fixed_tables = SlotTable::bytes_for(nodes) + TrafficBound::bytes_for(nodes) +
-                               StoreEngine::kBytesPerNode * nodes + FrameCache::bytes_for(nodes, 0);
+                               StoreEngine::kBytesPerNode * nodes + StoreEngine::kBytesPerGuest * options.guests +
+                               FrameCache::bytes_for(known, 0);
+  if (plan.serving > 0) fixed_tables += nodes * sizeof(DirectoryEntry);
   for (const Part part : kParts) fixed_tables += Slab::kBytesPerSlot * slots_at_most(part, nodes);
   const auto with_arena = [&](std::uint64_t arena) {
     plan.arena = arena / kBlockBytes * kBlockBytes;

@@ -16,7 +16,8 @@ struct MemoryPlan {
 
   std::uint64_t prefetch = 0;      // bytes read ahead of use, at most
   std::uint32_t flights = 0;       // steps under way, at most
-  std::uint32_t least_public = 0;  // frames without which one step cannot run
+  std::uint32_t serving = 0;       // frames reserved for what other ranks ask for
+  std::uint32_t least_public = 0;  // frames without which one step cannot run, those included
   std::uint32_t least_private = 1;
 
   std::uint64_t total() const { return tables + plans + cold + io + arena; }

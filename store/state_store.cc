@@ -71,5 +71,6 @@ const StateLayout& StateStore::layout() const { return engine_->layout(); }
 void StateStore::remove(const StoreOptions& options) { StoreEngine::remove_files(options); }
 std::uint32_t StateStore::places() const { return engine_->places(); }
 NodeId StateStore::nodes() const { return engine_->nodes(); }
+std::uint64_t StateStore::id() const { return engine_->id(); }
 
 }  // namespace shoal

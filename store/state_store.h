@@ -82,8 +82,11 @@ struct RoundReport {
   // and only those fresh from their creation are known to be); see docs/architecture.md.
   std::uint64_t lower_bound_bytes = 0;
   double seconds = 0;
-  double stalled_seconds = 0;        // the engine had steps to fetch, and nothing was with the workers
-  double write_stalled_seconds = 0;  // of those, until a frame was written back and free again
+  double stalled_seconds = 0;            // the engine had steps to fetch, and nothing was with the workers
+  double write_stalled_seconds = 0;      // of those, until a frame was written back and free again
+  double neighbour_stalled_seconds = 0;  // of those, until another rank's record came
+  std::uint64_t guest_fetches = 0;       // records that came from other ranks
+  std::uint64_t guests = 0;              // of that many nodes: fewer fetches would not do
 };
 
 struct StoreReport {
@@ -122,7 +125,8 @@ class StateStore {
   // Starts the earliest planned round. `ready` is called on the engine thread, in plan order as data arrives, and must
   // not block; `done` once, when nothing more will come: all steps are committed, or the round failed.
   void begin_round(std::function<void(NodeLease)> ready, std::function<void()> done = {});
-  // Waits for all leases of the round, then makes its versions visible. Throws the round's first error.
+  // Waits for all leases of the round, then makes its versions visible. Throws the round's first error. With peers, to
+  // be called when no other rank reads this round's records any more: after `done` here and everywhere else.
   RoundReport end_round();
 
   // Between rounds.
@@ -138,6 +142,7 @@ class StateStore {
   std::uint32_t places() const;  // leases that can be out at once
   const StateLayout& layout() const;
   NodeId nodes() const;
+  std::uint64_t id() const;  // of this store among all: records know whose they are
 
  private:
   explicit StateStore(std::unique_ptr<StoreEngine> engine);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 #include <utility>
 
 #include "store/error.h"
@@ -35,31 +36,36 @@ StoreEngine::StoreEngine(const StoreOptions& options, Start start)
       budget_(options.ram_bytes),
       table_charge_(budget_.charge(MemoryTag::kTables, memory_.tables)),
       io_charge_(budget_.charge(MemoryTag::kIo, memory_.io)),
-      uses_left_(nodes_, 0),
-      use_cursor_(nodes_, 0),
-      seen_step_(nodes_, kNever),
-      acted_(nodes_, 0),
-      bound_(layout_, nodes_) {
+      uses_left_(nodes_ + options.guests, 0),
+      use_cursor_(nodes_ + options.guests, 0),
+      seen_step_(nodes_ + options.guests, kNever),
+      acted_(nodes_ + options.guests, 0),
+      bound_(layout_, nodes_),
+      peers_(options.peers) {
   const std::size_t objects = options_.max_reads_per_step + 3;
-  for (std::uint32_t i = 0; i < memory_.flights; ++i) {
+  for (std::uint32_t i = 0; i < memory_.flights + memory_.serving; ++i) {
     flights_.push_back(std::make_unique<Flight>());
     flights_.back()->index = i;
     flights_.back()->reads.reserve(options_.max_reads_per_step);
     flights_.back()->counts.reserve(options_.max_reads_per_step);
     flights_.back()->read_payloads.reserve(options_.max_reads_per_step);
-    free_flights_.push_back(flights_.back().get());
+    flights_.back()->serving = i >= memory_.flights;
+    (flights_.back()->serving ? free_serving_ : free_flights_).push_back(flights_.back().get());
   }
-  next_waiter_.assign(objects * memory_.flights, kNoWaiter);
+  next_waiter_.assign(objects * flights_.size(), kNoWaiter);
+  SHOAL_CHECK(peers_ == nullptr || (memory_.serving > 0 && options_.listing.size() == nodes_));
   if (start == Start::kCreate) {
     create_files();
   } else {
     open_files();
   }
   resident_ram_bytes_ = memory_.total() - memory_.arena + nodes_ * layout_.state_bytes();
+  if (peers_ != nullptr) peers_->set_wake([this] { notify(); });
   thread_ = std::thread([this] { run(); });
 }
 
 StoreEngine::~StoreEngine() {
+  if (peers_ != nullptr) peers_->set_wake({});
   {
     // The engine thread sees the flag only after the lock is free again, so it does not take the device away under
     // notify().
@@ -95,8 +101,9 @@ void StoreEngine::plan(std::shared_ptr<const AccessPlan> round) {
                 ExitCode::kUsage);
   }
   MemoryCharge charge = budget_.charge(
-      MemoryTag::kPlan, round->bytes() + UseIndex::bytes_for(nodes_, round->size(), round->total_reads()));
-  auto index = std::make_shared<const UseIndex>(std::move(round), nodes_);
+      MemoryTag::kPlan,
+      round->bytes() + UseIndex::bytes_for(nodes_ + options_.guests, round->size(), round->total_reads()));
+  auto index = std::make_shared<const UseIndex>(std::move(round), nodes_, options_.guests);
   on_engine([&] {
     const std::uint64_t arena =
         (nodes_ + index->extra_versions() + memory_.flights + kMostReserve) * record_bytes(Part::kPublic) +
@@ -119,6 +126,9 @@ void StoreEngine::begin_round(std::function<void(NodeLease)> ready, std::functio
 }
 
 RoundReport StoreEngine::end_round() {
+  if (peers_ != nullptr) {
+    on_engine([&] { may_end_ = true; });
+  }
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return round_over_ && with_caller_ == 0; });
   if (failure_) std::rethrow_exception(failure_);
@@ -188,7 +198,9 @@ void StoreEngine::run() {
       bool busy = run_commands();
       busy |= take_returns();
       busy |= take_cold();
+      busy |= take_peers();
       pump();
+      serve_waiting();
       if (running_ && finished_steps_ == rounds_.front().index->steps()) finish_round();
       wait_for_io(busy);
     } catch (...) {
@@ -207,22 +219,37 @@ void StoreEngine::wait_for_io(bool busy) {
   if (!busy) {
     // Whoever hands something over after this sees the flag and wakes the device; what came before is seen here.
     sleeping_ = true;
-    if (returned_.load() == nullptr && !have_commands_ && !cold_worker_->has_results()) mode = WaitMode::kBlock;
+    if (returned_.load() == nullptr && !have_commands_ && !cold_worker_->has_results() &&
+        (peers_ == nullptr || !peers_->has_news())) {
+      mode = WaitMode::kBlock;
+    }
   }
   const bool stalled = mode == WaitMode::kBlock && running_ && with_caller_ == 0;
   const bool no_frame = opening_ != nullptr && opening_->loading == 0;
+  const bool for_neighbours = guests_loading_ > 0 && slab_io_->idle();
   const double start = stalled ? seconds_now() : 0;
   slab_io_->collect(mode, [this](FrameId id, IoRequest::Op op) { transfer_finished(id, op); });
   if (stalled) {
     const double seconds = seconds_now() - start;
     round_report_.stalled_seconds += seconds;
-    if (no_frame) round_report_.write_stalled_seconds += seconds;
+    if (for_neighbours) {
+      round_report_.neighbour_stalled_seconds += seconds;
+    } else if (no_frame) {
+      round_report_.write_stalled_seconds += seconds;
+    }
   }
   sleeping_ = false;
 }
 
+// Nothing is on its way anywhere, and no other rank reads a frame.
 void StoreEngine::settle() {
-  while (!slab_io_->idle() || cold_worker_->outstanding() > 0) wait_for_io(take_cold());
+  const bool was_paused = std::exchange(serving_paused_, true);
+  while (!slab_io_->idle() || cold_worker_->outstanding() > 0 || serving_ > 0) {
+    bool busy = take_cold();
+    busy |= take_peers();
+    wait_for_io(busy);
+  }
+  serving_paused_ = was_paused;
 }
 
 bool StoreEngine::run_commands() {
@@ -308,11 +335,20 @@ void StoreEngine::fail(std::exception_ptr error) {
 
 void StoreEngine::start_round() {
   const UseIndex& round = *rounds_.front().index;
-  for (NodeId node = 0; node < nodes_; ++node) uses_left_[node] = static_cast<std::uint32_t>(round.uses(node).size());
+  for (NodeId node = 0; node < uses_left_.size(); ++node) {
+    uses_left_[node] = static_cast<std::uint32_t>(round.uses(node).size());
+  }
+  for (const NodeId node : round.plan().held()) ++uses_left_[node];
+  const auto guests = std::span(uses_left_).subspan(nodes_);
+  for (const auto& flight : flights_) {
+    if (flight->serving && !flight->reads.empty()) ++uses_left_[flight->node];
+  }
   std::fill(use_cursor_.begin(), use_cursor_.end(), 0);
   std::fill(seen_step_.begin(), seen_step_.end(), kNever);
   round_report_ = RoundReport{};
   round_report_.steps = round.steps();
+  round_report_.guests =
+      static_cast<std::uint64_t>(std::count_if(guests.begin(), guests.end(), [](auto n) { return n > 0; }));
   round_report_.seconds = -seconds_now();
   round_report_.slab_bytes_read = slab_io_->bytes_read();
   round_report_.slab_bytes_written = slab_io_->bytes_written();
@@ -332,11 +368,21 @@ void StoreEngine::start_round() {
   }
   cursor_ = 0;
   finished_steps_ = 0;
+  told_done_ = may_end_ = false;
   running_ = true;
 }
 
 void StoreEngine::finish_round() {
   const UseIndex& round = *rounds_.front().index;
+  if (peers_ != nullptr) {
+    // Others may still read what this round has replaced here.
+    if (!std::exchange(told_done_, true)) tell_done();
+    if (!may_end_ || serving_ > 0) return;
+    for (const NodeId node : round.plan().held()) {
+      --uses_left_[node];
+      retire_if_dead(node);
+    }
+  }
   for (std::uint32_t step = 0; step < round.steps(); ++step) {
     if (!writes(round.plan().kind(step))) continue;
     const NodeId node = round.plan().node(step);
@@ -375,7 +421,7 @@ void StoreEngine::fit_arena() {
   const std::uint64_t public_bytes = record_bytes(Part::kPublic);
   const std::uint64_t private_bytes = record_bytes(Part::kPrivate);
   const std::uint64_t arena = arena_->bytes();
-  const std::uint64_t all_public = nodes_ + extra + memory_.flights;
+  const std::uint64_t all_public = nodes_ + extra + memory_.flights + memory_.serving;
   const std::uint64_t all_private = nodes_;
 
   std::uint64_t least_private = std::min<std::uint64_t>(all_private, memory_.flights + kMostReserve);
@@ -409,6 +455,7 @@ void StoreEngine::write_aside(const std::function<bool(const Cached&)>& which) {
 }
 
 PlanTime StoreEngine::later_public_use(NodeId node) const {
+  if (is_guest(node)) return kUnknownTime;
   PlanTime base = base_ + rounds_.front().index->steps();
   for (std::size_t i = 1; i < rounds_.size(); ++i) {
     const UseIndex& round = *rounds_[i].index;

@@ -54,6 +54,8 @@ struct Flight {
   std::uint64_t bytes = 0;     // brought in for this step
   bool committed = false;
   Flight* behind = nullptr;  // in the list of returned flights
+  bool serving = false;      // for another rank: reads[0] is all it has
+  ServeRequest request;
 };
 
 class StoreEngine {
@@ -77,6 +79,7 @@ class StoreEngine {
   std::uint64_t checkpoint_count() const { return committed_epoch_; }
   const StateLayout& layout() const { return layout_; }
   NodeId nodes() const { return nodes_; }
+  std::uint64_t id() const { return manifest_.store_id; }
   std::uint32_t places() const { return memory_.flights; }
 
   void give_back(Flight* flight, bool committed);  // any thread
@@ -84,6 +87,7 @@ class StoreEngine {
   // uses_left_, use_cursor_, seen_step_, acted_; both parts' dead_cold_; the slot table's image twice while a
   // checkpoint is written.
   static constexpr std::uint64_t kBytesPerNode = 13 + 2 * sizeof(ColdKey) + 2 * sizeof(SlotEntry);
+  static constexpr std::uint64_t kBytesPerGuest = 13;
   static std::uint64_t bytes_per_flight(std::size_t max_reads);
 
  private:
@@ -104,6 +108,7 @@ class StoreEngine {
   bool run_commands();
   bool take_returns();
   bool take_cold();
+  bool take_peers();
   void wait_for_io(bool busy);
   void settle();
   void fail(std::exception_ptr error);
@@ -143,6 +148,16 @@ class StoreEngine {
   void retire(Part part, NodeId node, Location location, AfterRelease after = AfterRelease::kReuse);
   void place_in_slot(FrameId id, Slot slot);
   void check(FrameId id, Location from) const;
+
+  // store_engine_peers.cc: records from and for other ranks.
+  bool is_guest(NodeId node) const { return node >= nodes_; }
+  FrameId use_guest(Flight& flight, NodeId node);
+  void drop_guest_if_dead(NodeId node);
+  void serve_waiting();
+  void served(Flight& flight);
+  void stop_serving(Flight& flight);
+  std::uint32_t kept_for_serving(Part part) const;
+  bool may_pin(Part part) const;
 
   // store_engine_tiers.cc: bulk work between rounds.
   void create_files();
@@ -218,6 +233,17 @@ class StoreEngine {
   std::array<std::uint32_t, kPartCount> dropping_{};     // on their way to be free
   std::array<bool, kPartCount> pressed_{};               // not everything fits: evict before a frame is asked for
   std::vector<ColdJob> cold_done_;
+
+  // Other ranks.
+  PeerLink* const peers_;
+  PeerLink::News news_;
+  std::deque<ServeRequest> asked_;  // and not served yet
+  std::vector<Flight*> free_serving_;
+  std::uint32_t serving_ = 0;         // frames that others are reading
+  std::uint32_t guests_loading_ = 0;  // on their way here
+  bool serving_paused_ = false;       // bulk work wants the frames to itself
+  bool told_done_ = false;            // all steps of the running round are committed, and the caller knows
+  bool may_end_ = false;              // and so are those of all other ranks
 
   // Shared with other threads.
   std::atomic<Flight*> returned_{nullptr};

@@ -109,19 +109,23 @@ bool StoreEngine::gather_read(Flight& flight, std::size_t k) {
 // A pinned frame with the record in it or on its way; kNoFrame when there is no room yet.
 FrameId StoreEngine::use(Flight& flight, Part part, NodeId node, bool to_change) {
   FrameId id = cache_->current(part, node);
-  if (id == kNoFrame) {
+  if (id == kNoFrame && is_guest(node)) {
+    id = use_guest(flight, node);
+    if (id == kNoFrame) return kNoFrame;
+  } else if (id == kNoFrame) {
     if (table_->location(part, node).is_nowhere()) {
       throw Error(fmt::format("step {} uses node {}, which has never been created", flight.step, node),
                   ExitCode::kUsage);
     }
     id = bind(flight, part, node, false);
     if (id == kNoFrame) return kNoFrame;
-    ++round_report_.misses[index(part)];
+    if (!flight.serving) ++round_report_.misses[index(part)];
     load(id);
   } else {
     Cached& entry = (*cache_)[id];
+    if (entry.pins == 0 && !flight.serving && !may_pin(part)) return kNoFrame;
     cache_->pin(id);
-    ++round_report_.hits[index(part)];
+    if (!flight.serving && !is_guest(node)) ++round_report_.hits[index(part)];
     if (entry.drop) {
       entry.drop = false;
       --dropping_[index(part)];
@@ -140,10 +144,14 @@ void StoreEngine::await(Flight& flight, FrameId id) {
 }
 
 FrameId StoreEngine::bind(Flight& flight, Part part, NodeId node, bool next) {
-  if (arena_->free_frames(part) == 0 && !make_room(part)) return kNoFrame;
+  const std::uint32_t kept = flight.serving ? 0 : kept_for_serving(part);
+  if (arena_->free_frames(part) <= kept) make_room(part);
+  if (arena_->free_frames(part) <= kept) return kNoFrame;
   const FrameId id = cache_->bind(part, node, next);
-  flight.bytes += record_bytes(part);
-  flying_bytes_ += record_bytes(part);
+  if (!flight.serving) {
+    flight.bytes += record_bytes(part);
+    flying_bytes_ += record_bytes(part);
+  }
   return id;
 }
 
@@ -163,6 +171,9 @@ void StoreEngine::load(FrameId id) {
   }
   if (where.is_zero()) {
     std::memset(entry.record, 0, record_bytes(entry.part));
+    if (options_.seal_public && entry.part == Part::kPublic) {
+      seal(entry.record, {entry.part, entry.node, entry.version}, record_bytes(entry.part), manifest_.store_id);
+    }
     ready(id);
     return;
   }
@@ -221,6 +232,10 @@ void StoreEngine::ready(FrameId id) {
 }
 
 void StoreEngine::deliver(Flight& flight) {
+  if (flight.serving) {
+    served(flight);
+    return;
+  }
   FrameCache& cache = *cache_;
   if (in_place_ && writes(flight.kind)) {
     // The worker will change the slot itself; one that a checkpoint refers to must stay as it is.
@@ -258,6 +273,9 @@ void StoreEngine::returned(Flight& flight) {
     Cached& next = cache[flight.next];
     next.dirty = true;
     next.version = flight.version + 1;
+    if (options_.seal_public) {
+      seal(next.record, {Part::kPublic, flight.node, next.version}, record_bytes(Part::kPublic), manifest_.store_id);
+    }
     acted_[flight.node] = 1;
   }
   for (const FrameId id : {flight.private_frame, flight.next, flight.own}) {
@@ -282,6 +300,10 @@ void StoreEngine::returned(Flight& flight) {
 
 // A node that has acted has a new version; when the last reader of the old one is done, nobody will ask for it again.
 void StoreEngine::retire_if_dead(NodeId node) {
+  if (is_guest(node)) {
+    drop_guest_if_dead(node);
+    return;
+  }
   if (acted_[node] == 0 || uses_left_[node] != 0) return;
   const Location where = table_->location(Part::kPublic, node);
   table_->set_location(Part::kPublic, node, Location::nowhere());
@@ -307,7 +329,7 @@ void StoreEngine::retire_if_dead(NodeId node) {
 // Belady: the record whose next use is farthest away goes first. Evicts until enough frames are free or on their way to
 // be.
 bool StoreEngine::make_room(Part part) {
-  while (arena_->free_frames(part) + dropping_[index(part)] < reserve_[index(part)]) {
+  while (arena_->free_frames(part) + dropping_[index(part)] < reserve_[index(part)] + kept_for_serving(part)) {
     const FrameId victim = cache_->victim(part);
     if (victim == kNoFrame) break;
     evict(victim);

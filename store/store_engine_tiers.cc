@@ -145,10 +145,11 @@ void StoreEngine::set_up(OpenMode mode) {
         std::make_unique<Slab>(*device_, slab_path(options_.directory, part), mode, part, record_bytes(part));
     slabs[index(part)] = slabs_[index(part)].get();
   }
-  in_place_ = device_->in_place(slab(Part::kPublic).file(), 0) != nullptr;
+  // Others read the arena: with them, records come into it even from files that are memory already.
+  in_place_ = peers_ == nullptr && device_->in_place(slab(Part::kPublic).file(), 0) != nullptr;
   if (in_place_) arena_->count_only();
   table_ = std::make_unique<SlotTable>(options_.directory / kTableFile, nodes_, manifest_.store_id);
-  cache_ = std::make_unique<FrameCache>(*arena_, nodes_);
+  cache_ = std::make_unique<FrameCache>(*arena_, nodes_ + options_.guests, options_.listing);
   slab_io_ = std::make_unique<SlabIo>(*device_, *cache_, slabs, options_.submit_batch);
   cold_worker_ = std::make_unique<ColdWorker>(*cold_, 2 * memory_.flights, [this] { notify(); });
 }

@@ -11,6 +11,7 @@
 
 #include "store/device_choice.h"
 #include "store/io_device.h"
+#include "store/peer_link.h"
 #include "store/state_layout.h"
 
 namespace shoal {
@@ -46,6 +47,13 @@ struct StoreOptions {
   std::span<std::byte> region;
   Want huge_pages = Want::kTry;
   Want page_lock = Want::kNo;
+
+  // Other ranks' stores, if there are any: see peer_link.h. All outlive the store.
+  PeerLink* peers = nullptr;
+  NodeId guests = 0;                  // nodes [nodes, nodes + guests) of a plan are theirs
+  std::span<DirectoryEntry> listing;  // one for every own node; part of ram_bytes
+  bool seal_public = false;           // some of them cannot look into the directory again after they have read
+  unsigned serving_frames = 0;        // reserved for what they ask for; at least 1 with peers
 
   // Only for StateStore::create: an existing store of this directory is deleted first.
   bool overwrite = false;

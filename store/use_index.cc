@@ -24,19 +24,19 @@ void for_each_use(const AccessPlan& plan, std::uint32_t step, std::vector<std::u
 
 }  // namespace
 
-UseIndex::UseIndex(std::shared_ptr<const AccessPlan> plan, NodeId nodes)
-    : plan_(std::move(plan)), begins_(nodes + std::size_t{1}, 0), private_step_(nodes, kNever) {
+UseIndex::UseIndex(std::shared_ptr<const AccessPlan> plan, NodeId nodes, NodeId guests)
+    : plan_(std::move(plan)), begins_(nodes + guests + std::size_t{1}, 0), private_step_(nodes + guests, kNever) {
   if (plan_->size() >= kNever) throw Error("a round has at most 2^32 - 2 steps", ExitCode::kUsage);
   for (std::uint32_t step = 0; step < steps(); ++step) {
-    const auto check = [&](NodeId node) {
-      if (node < nodes) return;
-      throw Error(fmt::format("step {} of the plan names node {}, but the store has {} nodes", step, node, nodes),
+    const auto check = [&](NodeId node, NodeId end) {
+      if (node < end) return;
+      throw Error(fmt::format("step {} of the plan names node {}, but the store has {} nodes", step, node, end),
                   ExitCode::kUsage);
     };
-    std::for_each(plan_->reads(step).begin(), plan_->reads(step).end(), check);
+    for (const NodeId node : plan_->reads(step)) check(node, nodes + guests);
     if (!uses_private(plan_->kind(step))) continue;
     const NodeId node = plan_->node(step);
-    check(node);
+    check(node, nodes);
     if (private_step_[node] != kNever) {
       throw Error(
           fmt::format("node {} acts in steps {} and {}; a node acts once in a round", node, private_step_[node], step),
@@ -45,7 +45,11 @@ UseIndex::UseIndex(std::shared_ptr<const AccessPlan> plan, NodeId nodes)
     private_step_[node] = step;
   }
 
-  std::vector<std::uint32_t> last_step(nodes, kNever);
+  for (const NodeId node : plan_->held()) {
+    if (node >= nodes) throw Error(fmt::format("the plan holds node {} of {}", node, nodes), ExitCode::kUsage);
+  }
+
+  std::vector<std::uint32_t> last_step(nodes + guests, kNever);
   for (std::uint32_t step = 0; step < steps(); ++step) {
     for_each_use(*plan_, step, last_step, [&](NodeId node) { ++begins_[node + std::size_t{1}]; });
   }
@@ -57,18 +61,25 @@ UseIndex::UseIndex(std::shared_ptr<const AccessPlan> plan, NodeId nodes)
   for (std::uint32_t step = steps(); step-- > 0;) {
     for_each_use(*plan_, step, last_step, [&](NodeId node) { positions_[--ends[node]] = step; });
   }
-  count_extra_versions(nodes);
+  count_extra_versions(nodes, guests);
 }
 
-void UseIndex::count_extra_versions(NodeId nodes) {
+void UseIndex::count_extra_versions(NodeId nodes, NodeId guests) {
   std::vector<std::int32_t> change(steps() + std::size_t{1}, 0);
+  std::vector<bool> held(nodes, false);
+  for (const NodeId node : plan_->held()) held[node] = true;
+  for (NodeId guest = nodes; guest < nodes + guests; ++guest) {
+    if (uses(guest).empty()) continue;
+    ++change[uses(guest).front()];
+    --change[uses(guest).back() + std::size_t{1}];
+  }
   for (NodeId node = 0; node < nodes; ++node) {
     if (!acts(node)) continue;
     const std::uint32_t act = private_step_[node];
     const std::uint32_t last = uses(node).empty() ? act : std::max(act, uses(node).back());
     // While its own step runs, both versions are there.
     ++change[act];
-    --change[last + std::size_t{1}];
+    if (!held[node]) --change[last + std::size_t{1}];
   }
   std::int64_t extra = 0;
   for (const std::int32_t step_change : change) {

@@ -18,8 +18,9 @@ inline constexpr std::uint32_t kNever = std::numeric_limits<std::uint32_t>::max(
 
 class UseIndex {
  public:
-  // Throws a usage Error for a plan that names a node out of range or makes a node act twice.
-  UseIndex(std::shared_ptr<const AccessPlan> plan, NodeId nodes);
+  // Throws a usage Error for a plan that names a node out of range or makes a node act twice. Nodes from `nodes` on are
+  // guests: they are only read.
+  UseIndex(std::shared_ptr<const AccessPlan> plan, NodeId nodes, NodeId guests = 0);
 
   const AccessPlan& plan() const { return *plan_; }
   std::uint32_t steps() const { return static_cast<std::uint32_t>(plan_->size()); }
@@ -30,13 +31,14 @@ class UseIndex {
   // The step that uses the node's private record, and the one that writes its next state; kNever if none does.
   std::uint32_t private_step(NodeId node) const { return private_step_[node]; }
   bool acts(NodeId node) const { return private_step_[node] != kNever && writes(plan_->kind(private_step_[node])); }
-  // The most public versions alive at once when each old one goes with its last use, beyond one for every node.
+  // The most public versions alive at once when each old one goes with its last use (one that is held, at the end) and
+  // a guest's is there from its first to its last, beyond one for every node.
   std::uint64_t extra_versions() const { return extra_versions_; }
 
   static std::uint64_t bytes_for(NodeId nodes, std::uint64_t steps, std::uint64_t reads);
 
  private:
-  void count_extra_versions(NodeId nodes);
+  void count_extra_versions(NodeId nodes, NodeId guests);
 
   std::shared_ptr<const AccessPlan> plan_;
   std::vector<std::uint64_t> begins_;

@@ -26,11 +26,20 @@ struct RoundPlan {
   std::vector<std::uint16_t> local_steps;  // of each step of the plan; empty: --local-steps for all
 };
 
+// The ranks, for rules that compute one thing together. `sum` adds up number by number over all ranks, exactly; it is
+// empty for a rank alone.
+struct Team {
+  unsigned rank = 0;
+  unsigned size = 1;
+  std::function<void(std::span<std::int64_t>)> sum;
+};
+
 // What an algorithm is made from. All outlive it.
 struct AlgorithmContext {
   const TrainOptions& options;
   const Graph& graph;
   const std::vector<NodeId>& order;  // all nodes, neighbours close together
+  const Team& team;
 };
 
 class Algorithm {
@@ -40,7 +49,7 @@ class Algorithm {
 
   // How many flat vectors, of the size of the parameters, it keeps in the private record, by name.
   virtual std::vector<std::string> slots() const { return {}; }
-  // Records in the store: one per node, unless all nodes hold the same.
+  // Records in the store: one per node, unless all nodes hold the same. Then every rank keeps them.
   virtual NodeId records() const { return context_.graph.nodes(); }
   // The most that one step, and all steps of a round, read.
   virtual std::size_t max_reads() const = 0;

@@ -1,11 +1,12 @@
 #include "trainer/experiment.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace shoal {
 
-Experiment::Experiment(const TrainOptions& given)
-    : options(given), network(make_graph(given.graph, given.nodes, given.seed)) {
+Experiment::Experiment(const TrainOptions& given, Team ranks)
+    : options(given), team(std::move(ranks)), network(make_graph(given.graph, given.nodes, given.seed)) {
   options.nodes = network.graph.nodes();
   options.eval_nodes = std::min(options.eval_nodes, options.nodes);
   order = locality_order(network.graph);
@@ -23,7 +24,7 @@ Experiment::Experiment(const TrainOptions& given)
     sampler = std::make_unique<Sampler>(*data, *partition, options.batch, options.augment, options.seed);
   }
   optimizer = make_optimizer(options.optimizer);
-  algorithm = make_algorithm(options.algorithm, {options, network.graph, order});
+  algorithm = make_algorithm(options.algorithm, {options, network.graph, order, team});
   layout = std::make_unique<NodeLayout>(*model, optimizer->slots(), algorithm->slots());
 }
 

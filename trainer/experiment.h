@@ -18,10 +18,11 @@ namespace shoal {
 
 struct Experiment {
   // Throws Error for anything in the options that cannot be.
-  explicit Experiment(const TrainOptions& options);
+  explicit Experiment(const TrainOptions& options, Team team = {});
   Experiment(const Experiment&) = delete;
 
   TrainOptions options;  // with the number of nodes that the graph has
+  Team team;
   NamedGraph network;
   std::vector<NodeId> order;
   std::unique_ptr<DataSet> data;  // these three are null for a model that needs no data

@@ -113,6 +113,34 @@ void Population::change(const float* parameters, int sign) {
   nodes_ += static_cast<std::uint64_t>(sign);
 }
 
+std::vector<std::int64_t> Population::pack() const {
+  std::vector<std::int64_t> numbers;
+  numbers.reserve(sums_.size() + layers_.size() * 3 * FixedSum::kLimbs + 2);
+  numbers = sums_;
+  for (const Layer& layer : layers_) {
+    for (const FixedSum* sum : {&layer.squared_distance, &layer.norm, &layer.squared_norm}) {
+      const auto limbs = sum->limbs();
+      numbers.insert(numbers.end(), limbs.begin(), limbs.end());
+    }
+  }
+  numbers.push_back(static_cast<std::int64_t>(nodes_));
+  numbers.push_back(too_far_ ? 1 : 0);
+  return numbers;
+}
+
+void Population::unpack(std::span<const std::int64_t> numbers) {
+  std::copy_n(numbers.begin(), sums_.size(), sums_.begin());
+  std::size_t at = sums_.size();
+  for (Layer& layer : layers_) {
+    for (FixedSum* sum : {&layer.squared_distance, &layer.norm, &layer.squared_norm}) {
+      *sum = FixedSum::from_limbs(numbers.subspan(at, FixedSum::kLimbs));
+      at += FixedSum::kLimbs;
+    }
+  }
+  nodes_ = static_cast<std::uint64_t>(numbers[at]);
+  too_far_ = numbers[at + 1] != 0;
+}
+
 Spread Population::spread() const {
   Spread spread;
   spread.nodes = nodes_;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,9 @@ class Population {
   void remove(const float* parameters) { change(parameters, -1); }
 
   std::uint64_t nodes() const { return nodes_; }
+  // Other ranks' nodes: what one packs, added up number by number over all ranks, another unpacks.
+  std::vector<std::int64_t> pack() const;
+  void unpack(std::span<const std::int64_t> sums);
   Spread spread() const;
   std::vector<float> mean() const;
   static std::uint64_t bytes_for(std::size_t flat_size) { return flat_size * 12; }

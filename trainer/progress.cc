@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "store/error.h"
+
 namespace shoal {
 namespace {
 
@@ -20,7 +22,18 @@ std::string duration_text(double seconds) {
 
 }  // namespace
 
-Progress::Progress(Talk talk) : quiet_(talk == Talk::kQuiet), terminal_(isatty(STDERR_FILENO) == 1) {}
+Progress::Progress(Talk talk, const std::filesystem::path& log)
+    : quiet_(talk == Talk::kQuiet), terminal_(isatty(STDERR_FILENO) == 1) {
+  if (log.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(log.parent_path(), error);
+  log_.open(log, std::ios::app);
+  if (!log_) throw Error(fmt::format("--log-dir: cannot write {}", log.string()));
+}
+
+void Progress::log(const std::string& line) {
+  if (log_.is_open()) log_ << line << std::endl;
+}
 
 void Progress::begin(std::string what, std::uint64_t total, std::uint64_t rounds, std::uint64_t first_round) {
   const std::scoped_lock lock(mutex_);
@@ -69,16 +82,18 @@ void Progress::round_done(std::uint64_t round, const std::string& figures) {
   // Not all nodes act in every round of every algorithm: the rounds so far tell how many do.
   if (rounds_ > first_round_) total_ = done_ / (round_ - first_round_) * (rounds_ - first_round_);
   figures_ = figures;
-  if (quiet_ || terminal_) return;
   const Clock::time_point now = Clock::now();
+  log(fmt::format("{} round {}/{}, {}, {}", what_, round + 1, rounds_, eta(now), figures));
+  if (quiet_ || terminal_) return;
   if (now - last_line_ < kLineEvery && round + 1 < rounds_) return;
   last_line_ = now;
   fmt::print(stderr, "{} round {}/{}, {}, {}\n", what_, round + 1, rounds_, eta(now), figures);
 }
 
 void Progress::say(const std::string& line) {
-  if (quiet_) return;
   const std::scoped_lock lock(mutex_);
+  log(line);
+  if (quiet_) return;
   fmt::print(stderr, "{}{}\n", drawn_ ? "\r\033[K" : "", line);
   drawn_ = false;
 }

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <string>
 
@@ -15,7 +17,8 @@ enum class Talk { kProgress, kQuiet };
 
 class Progress {
  public:
-  explicit Progress(Talk talk);
+  // `log`, when given, is a file that gets all lines, whatever is said on stderr.
+  explicit Progress(Talk talk, const std::filesystem::path& log = {});
 
   // One thing after the other: "creating", "training", ...; `total` nodes in all its rounds, `done` of them before.
   void begin(std::string what, std::uint64_t total, std::uint64_t rounds, std::uint64_t first_round);
@@ -27,10 +30,12 @@ class Progress {
  private:
   using Clock = std::chrono::steady_clock;
   void draw(Clock::time_point now);
+  void log(const std::string& line);
   std::string eta(Clock::time_point now) const;
 
   const bool quiet_;
   const bool terminal_;
+  std::ofstream log_;
   std::mutex mutex_;
   std::string what_;
   std::string figures_;

@@ -16,6 +16,9 @@ namespace {
 // RocksDB's files (tables of the last checkpoints, its log), the manifest, and what the results take.
 constexpr std::uint64_t kMetadataBytes = 32 << 20;
 
+// Records of a rank that others may be reading at once because they were not in RAM.
+constexpr unsigned kServingFrames = 4;
+
 // So that a table that grows with the arena, rounded, cannot take a frame away.
 constexpr std::uint64_t kSpareBytes = 4 << 20;
 
@@ -30,12 +33,12 @@ std::filesystem::path existing(std::filesystem::path path) {
 
 }  // namespace
 
-Requirements::Requirements(const Experiment& experiment) {
+Requirements::Requirements(const Experiment& experiment, const Share& share, const StorePlace& place) {
   const TrainOptions& options = experiment.options;
   const NodeLayout& layout = *experiment.layout;
   Algorithm& algorithm = *experiment.algorithm;
   const std::uint64_t flat = layout.flat_size() * sizeof(float);
-  records = algorithm.records();
+  records = share.nodes();
   state_bytes_per_node = layout.state().state_bytes();
   ram_bytes = options.ram_bytes;
 
@@ -45,7 +48,11 @@ Requirements::Requirements(const Experiment& experiment) {
     trainer_bytes += bytes;
   };
   takes("network", experiment.graph().bytes() + experiment.order.size() * sizeof(NodeId));
-  takes("schedule", AccessPlan::bytes_for(records, algorithm.max_reads_per_round()) + records * 16);
+  const std::uint64_t all_records = algorithm.records();
+  takes("schedule", AccessPlan::bytes_for(all_records, algorithm.max_reads_per_round()) + all_records * 16);
+  takes("ranks", share.whole() ? 0
+                               : share.bytes() + NeighbourReads::bytes_for(share.guests()) + ArenaWindow::kMappedBytes +
+                                     Population::bytes_for(layout.flat_size()));
   takes("data",
         (experiment.data ? experiment.data->bytes() : 0) + (experiment.partition ? experiment.partition->bytes() : 0));
   const DataSetShape shape = experiment.model->needs_data() ? data_set_shape(options.data) : DataSetShape{};
@@ -54,15 +61,21 @@ Requirements::Requirements(const Experiment& experiment) {
   // A gradient and a batch once more, in pinned memory, which comes in powers of two.
   takes("device", options.device.starts_with("cuda") ? options.threads * 2 * (flat + batch) : 0);
   takes("metrics", Population::bytes_for(layout.flat_size()) + 2 * layout.state().payload_bytes(Part::kPublic) +
-                       records * 24 + options.eval_nodes * layout.buffers_bytes());
+                       all_records * 24 + options.eval_nodes * layout.buffers_bytes());
   takes("trace", options.trace ? std::uint64_t{40} << 19 : 0);
 
-  store.directory = options.store;
-  store.cold_directory = options.cold;
+  store.directory = place.store;
+  store.cold_directory = place.cold;
   store.layout = layout.state();
-  store.nodes = algorithm.records();
+  store.nodes = share.nodes();
   store.max_reads_per_step = std::max<std::size_t>(1, algorithm.max_reads());
-  store.max_reads_per_round = std::max<std::uint64_t>(records, algorithm.max_reads_per_round());
+  const std::uint64_t reads =
+      share.whole() ? algorithm.max_reads_per_round() : std::min(share.reads(), algorithm.max_reads_per_round());
+  store.max_reads_per_round = std::max<std::uint64_t>(records, reads);
+  if (!share.whole()) {
+    store.guests = share.guests();
+    store.serving_frames = kServingFrames;
+  }
   store.io = options.store_io;
   store.warm_bytes = options.warm_bytes;
   store.overwrite = options.overwrite;
@@ -71,12 +84,13 @@ Requirements::Requirements(const Experiment& experiment) {
   if (ram_bytes < least_ram_bytes) return;
 
   // How many old versions a round keeps alive at once is known from its plan; where rounds differ, all may be.
-  std::uint64_t extra_versions = records;
+  std::uint64_t extra_versions = records + store.guests;
   if (algorithm.all_act()) {
-    extra_versions = UseIndex(algorithm.plan(0).accesses, store.nodes).extra_versions();
+    const auto plan = share.translate(algorithm.plan(0)).accesses;
+    extra_versions = UseIndex(plan, store.nodes, store.guests).extra_versions();
   }
   const MemoryPlan memory = MemoryPlan::for_options(store);
-  const std::uint64_t publics = records + extra_versions + memory.flights + 16;
+  const std::uint64_t publics = records + extra_versions + memory.flights + memory.serving + 16;
   const std::uint64_t privates = records + memory.flights;
   const std::uint64_t public_bytes = layout.state().record_bytes(Part::kPublic);
   const std::uint64_t private_bytes = layout.state().record_bytes(Part::kPrivate);
@@ -127,9 +141,9 @@ std::string Requirements::text(const Experiment& experiment) const {
                   experiment.model->parameter_count(), options.algorithm, options.optimizer.name, options.rounds);
   text += fmt::format("  record     {} a node: public {}, private {}; {} in all{}\n", size_text(state_bytes_per_node),
                       size_text(layout.record_bytes(Part::kPublic)), size_text(layout.record_bytes(Part::kPrivate)),
-                      size_text(records * state_bytes_per_node),
-                      records == options.nodes ? "" : fmt::format(" ({} record for all nodes)", records));
-  text += fmt::format("  disk       up to {} in {}{}\n", size_text(disk_bytes), options.store.string(),
+                      size_text(experiment.algorithm->records() * state_bytes_per_node),
+                      experiment.algorithm->records() == options.nodes ? "" : " (one record for all nodes)");
+  text += fmt::format("  disk       up to {} in {}{}\n", size_text(disk_bytes), store.directory.string(),
                       in_ram ? " (rounds touch no disk)" : "");
   text += fmt::format("  RAM        {}, at least {}; LibTorch's own comes on top\n", size_text(ram_bytes),
                       size_text(least_ram_bytes));

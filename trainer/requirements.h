@@ -1,4 +1,5 @@
-// What a run takes: RAM by purpose, disk, bytes per node; and whether it fits. Computed before anything is written.
+// What a run takes on one rank: RAM by purpose, disk, bytes per node; and whether it fits. Computed before anything is
+// written.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +11,21 @@
 #include "store/memory_plan.h"
 #include "store/store_options.h"
 #include "trainer/experiment.h"
+#include "trainer/share.h"
+#include "trainer/store_place.h"
 
 namespace shoal {
 
 struct Requirements {
-  explicit Requirements(const Experiment& experiment);
+  // `place` is where the rank's store will be.
+  Requirements(const Experiment& experiment, const Share& share, const StorePlace& place);
 
   StoreOptions store;                                          // with what is left of --ram for it
   std::vector<std::pair<std::string, std::uint64_t>> trainer;  // RAM outside of the store, by purpose
   std::uint64_t trainer_bytes = 0;
   std::uint64_t ram_bytes = 0;
   std::uint64_t least_ram_bytes = 0;
-  std::uint64_t records = 0;
+  std::uint64_t records = 0;  // of this rank
   std::uint64_t state_bytes_per_node = 0;
   std::uint64_t disk_bytes = 0;  // at most, checkpoints included
   bool in_ram = false;           // rounds touch no disk

@@ -24,6 +24,13 @@ void StateHash::add(const StateHash& other) {
   high_ += other.high_;
 }
 
+StateHash StateHash::from_numbers(std::array<std::int64_t, 2> numbers) {
+  StateHash hash;
+  hash.low_ = static_cast<std::uint64_t>(numbers[0]);
+  hash.high_ = static_cast<std::uint64_t>(numbers[1]);
+  return hash;
+}
+
 std::string StateHash::text() const { return fmt::format("{:016x}{:016x}", high_, low_); }
 
 }  // namespace shoal

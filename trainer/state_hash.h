@@ -4,6 +4,7 @@
 // sum over nodes, so that the order does not matter. Not thread-safe; add() up partial ones.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -17,6 +18,11 @@ class StateHash {
   void add(NodeId node, const StateLayout& layout, const std::byte* public_state, const std::byte* private_state);
   void add(const StateHash& other);
   std::string text() const;  // 32 hexadecimal digits
+  // As two numbers that are added up one by one over all ranks.
+  std::array<std::int64_t, 2> numbers() const {
+    return {static_cast<std::int64_t>(low_), static_cast<std::int64_t>(high_)};
+  }
+  static StateHash from_numbers(std::array<std::int64_t, 2> numbers);
 
  private:
   std::uint64_t low_ = 0;

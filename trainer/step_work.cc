@@ -3,32 +3,39 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <thread>
 
 namespace shoal {
 
-CreateWork::CreateWork(const Model& model, const NodeLayout& layout, std::uint64_t seed,
+CreateWork::CreateWork(const Model& model, const NodeLayout& layout, const Share& share, std::uint64_t seed,
                        const std::vector<std::byte>* same, Population& population, Progress& progress)
-    : model_(model), layout_(layout), seed_(seed), same_(same), population_(population), progress_(progress) {}
+    : model_(model), layout_(layout), share_(share), seed_(seed), same_(same), population_(population), progress_(progress) {}
 
 void CreateWork::compute(NodeLease& lease, unsigned) {
   if (same_ != nullptr) {
     std::memcpy(lease.next(), same_->data(), same_->size());
   } else {
     std::memset(lease.next(), 0, layout_.state().payload_bytes(Part::kPublic));
-    model_.initialize(seed_, lease.node(), layout_.parameters(lease.next()), layout_.buffers(lease.next()));
+    model_.initialize(seed_, share_.global(lease.node()), layout_.parameters(lease.next()), layout_.buffers(lease.next()));
   }
   population_.add(layout_.parameters(lease.next()));
   progress_.node_done();
 }
 
-TrainWork::TrainWork(const Algorithm& algorithm, const NodeLayout& layout,
+double RoundFigures::loss() const {
+  return trained > 0 ? loss_sum.value() / static_cast<double>(trained) : std::numeric_limits<double>::quiet_NaN();
+}
+
+TrainWork::TrainWork(const Algorithm& algorithm, const NodeLayout& layout, const Share& share,
                      const std::vector<std::unique_ptr<Worker>>& workers, Population& population, Progress& progress,
-                     std::uint32_t places)
+                     std::uint32_t places, double slowness)
     : algorithm_(algorithm),
       layout_(layout),
+      share_(share),
       workers_(workers),
       population_(population),
       progress_(progress),
+      slowness_(slowness),
       desks_(places),
       figures_(workers.size()) {}
 
@@ -55,7 +62,7 @@ void TrainWork::lay_out(NodeLease& lease, Desk& desk) const {
 
   NodeStep& step = desk.step;
   step = {};
-  step.node = lease.node();
+  step.node = share_.global(lease.node());
   step.round = round_;
   step.local_steps = plan_->local_steps.empty() ? local_steps_ : plan_->local_steps[lease.step()];
   step.learning_rate = learning_rate_;
@@ -78,7 +85,9 @@ void TrainWork::mix(NodeLease& lease, unsigned) {
 
 void TrainWork::compute(NodeLease& lease, unsigned worker) {
   NodeStep& step = desks_[lease.place()].step;
+  const Clock::time_point begin = Clock::now();
   algorithm_.train(step, *workers_[worker]);
+  if (slowness_ > 1) std::this_thread::sleep_for((slowness_ - 1) * (Clock::now() - begin));
   if (!algorithm_.all_act()) population_.remove(step.current());
   population_.add(step.next);
   WorkerFigures& figures = figures_[worker];
@@ -90,15 +99,12 @@ void TrainWork::compute(NodeLease& lease, unsigned worker) {
 }
 
 RoundFigures TrainWork::figures() {
-  FixedSum loss;
   RoundFigures figures;
   for (const WorkerFigures& each : figures_) {
-    loss.add(each.loss);
+    figures.loss_sum.add(each.loss);
     figures.trained += each.trained;
   }
   for (const std::unique_ptr<Worker>& worker : workers_) figures.node_steps += worker->take_count();
-  figures.loss = figures.trained > 0 ? loss.value() / static_cast<double>(figures.trained)
-                                     : std::numeric_limits<double>::quiet_NaN();
   return figures;
 }
 
@@ -134,6 +140,36 @@ void EvaluateWork::compute(NodeLease& lease, unsigned worker) {
   buffers_[lease.step()].assign(layout_.buffers(record), layout_.buffers(record) + layout_.buffers_bytes());
 }
 
+std::vector<std::byte> EvaluateWork::pack(const std::vector<std::uint32_t>& numbers) const {
+  std::vector<std::byte> packed;
+  const auto add = [&](const void* from, std::size_t bytes) {
+    const auto* const begin = static_cast<const std::byte*>(from);
+    packed.insert(packed.end(), begin, begin + bytes);
+  };
+  for (std::size_t step = 0; step < scores_.size(); ++step) {
+    add(&numbers[step], sizeof(numbers[step]));
+    add(&scores_[step], sizeof(scores_[step]));
+    add(buffers_[step].data(), buffers_[step].size());
+  }
+  return packed;
+}
+
+void EvaluateWork::unpack(const std::vector<std::vector<std::byte>>& packed, std::size_t models) {
+  begin(models);
+  for (const std::vector<std::byte>& part : packed) {
+    for (std::size_t at = 0; at < part.size();) {
+      std::uint32_t number = 0;
+      std::memcpy(&number, part.data() + at, sizeof(number));
+      at += sizeof(number);
+      std::memcpy(&scores_[number], part.data() + at, sizeof(Score));
+      at += sizeof(Score);
+      const auto* const buffers = part.data() + at;
+      buffers_[number].assign(buffers, buffers + layout_.buffers_bytes());
+      at += layout_.buffers_bytes();
+    }
+  }
+}
+
 std::vector<std::byte> EvaluateWork::mean_buffers() const {
   if (buffers_.empty()) return std::vector<std::byte>(layout_.buffers_bytes());
   std::vector<std::byte> mean = buffers_.front();
@@ -150,20 +186,20 @@ std::vector<std::byte> EvaluateWork::mean_buffers() const {
   return mean;
 }
 
-InspectWork::InspectWork(const NodeLayout& layout, NodeId records, unsigned threads, Population* population)
-    : layout_(layout), hashes_(threads), lines_(records), population_(population) {}
+InspectWork::InspectWork(const NodeLayout& layout, const Share& share, unsigned threads, Population* population)
+    : layout_(layout), share_(share), hashes_(threads), lines_(share.nodes()), population_(population) {}
 
 void InspectWork::compute(NodeLease& lease, unsigned worker) {
-  hashes_[worker].hash.add(lease.node(), layout_.state(), lease.current(), lease.private_state());
+  hashes_[worker].hash.add(share_.global(lease.node()), layout_.state(), lease.current(), lease.private_state());
   const NodeScalars& scalars = *layout_.scalars(lease.private_state());
   lines_[lease.node()] = {scalars.last_loss, scalars.steps, lease.version()};
   if (population_ != nullptr) population_->add(layout_.parameters(lease.current()));
 }
 
-std::string InspectWork::state_hash() const {
+StateHash InspectWork::hash() const {
   StateHash total;
   for (const WorkerHash& each : hashes_) total.add(each.hash);
-  return total.text();
+  return total;
 }
 
 }  // namespace shoal

@@ -11,6 +11,7 @@
 #include "trainer/fixed_sum.h"
 #include "trainer/population.h"
 #include "trainer/progress.h"
+#include "trainer/share.h"
 #include "trainer/state_hash.h"
 #include "trainer/worker.h"
 
@@ -20,14 +21,15 @@ namespace shoal {
 class CreateWork : public StepWork {
  public:
   // `same`: what all nodes start from; null: each node gets its own, from the seed.
-  CreateWork(const Model& model, const NodeLayout& layout, std::uint64_t seed, const std::vector<std::byte>* same,
-             Population& population, Progress& progress);
+  CreateWork(const Model& model, const NodeLayout& layout, const Share& share, std::uint64_t seed,
+             const std::vector<std::byte>* same, Population& population, Progress& progress);
   void mix(NodeLease&, unsigned) override {}
   void compute(NodeLease& lease, unsigned worker) override;
 
  private:
   const Model& model_;
   const NodeLayout& layout_;
+  const Share& share_;
   std::uint64_t seed_;
   const std::vector<std::byte>* same_;
   Population& population_;
@@ -35,15 +37,19 @@ class CreateWork : public StepWork {
 };
 
 struct RoundFigures {
-  double loss = 0;  // mean over nodes that trained; NaN when none did
+  FixedSum loss_sum;  // over nodes that trained
   std::uint64_t trained = 0;
   std::uint64_t node_steps = 0;  // local steps
+
+  double loss() const;  // mean over nodes that trained; NaN when none did
 };
 
 class TrainWork : public StepWork {
  public:
-  TrainWork(const Algorithm& algorithm, const NodeLayout& layout, const std::vector<std::unique_ptr<Worker>>& workers,
-            Population& population, Progress& progress, std::uint32_t places);
+  // `slowness`: how many times as long as it takes a step is made to last, for experiments with stragglers.
+  TrainWork(const Algorithm& algorithm, const NodeLayout& layout, const Share& share,
+            const std::vector<std::unique_ptr<Worker>>& workers, Population& population, Progress& progress,
+            std::uint32_t places, double slowness);
 
   void begin(std::uint64_t round, const RoundPlan& plan, double learning_rate, unsigned local_steps);
   void mix(NodeLease& lease, unsigned worker) override;
@@ -67,9 +73,11 @@ class TrainWork : public StepWork {
 
   const Algorithm& algorithm_;
   const NodeLayout& layout_;
+  const Share& share_;
   const std::vector<std::unique_ptr<Worker>>& workers_;
   Population& population_;
   Progress& progress_;
+  const double slowness_;
   std::vector<Desk> desks_;
   std::vector<WorkerFigures> figures_;
 
@@ -89,6 +97,9 @@ class EvaluateWork : public StepWork {
   void compute(NodeLease& lease, unsigned worker) override;
   Score score(Worker& worker, const float* parameters, const std::byte* buffers) const;
   const std::vector<Score>& scores() const { return scores_; }  // by step of the plan
+  // Other ranks' share of the models: what one packs, the first rank takes, each under its number among all.
+  std::vector<std::byte> pack(const std::vector<std::uint32_t>& numbers) const;
+  void unpack(const std::vector<std::vector<std::byte>>& packed, std::size_t models);
   // The mean of the buffers of what was evaluated, for the mean model.
   std::vector<std::byte> mean_buffers() const;
 
@@ -110,17 +121,18 @@ class InspectWork : public StepWork {
     Version version = 0;
   };
   // `population` may be null; otherwise every node is added to it.
-  InspectWork(const NodeLayout& layout, NodeId records, unsigned threads, Population* population);
+  InspectWork(const NodeLayout& layout, const Share& share, unsigned threads, Population* population);
   void mix(NodeLease&, unsigned) override {}
   void compute(NodeLease& lease, unsigned worker) override;
-  std::string state_hash() const;
-  const std::vector<NodeLine>& lines() const { return lines_; }
+  StateHash hash() const;
+  const std::vector<NodeLine>& lines() const { return lines_; }  // by the store's number of the node
 
  private:
   struct alignas(64) WorkerHash {
     StateHash hash;
   };
   const NodeLayout& layout_;
+  const Share& share_;
   std::vector<WorkerHash> hashes_;
   std::vector<NodeLine> lines_;
   Population* population_;

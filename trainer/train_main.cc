@@ -4,6 +4,7 @@
 #include <csignal>
 #include <exception>
 
+#include "comm/communicator.h"
 #include "store/error.h"
 #include "store/size_text.h"
 #include "trainer/train_options.h"
@@ -28,30 +29,50 @@ void print_summary(const nlohmann::json& s, const TrainOptions& options) {
   fmt::print("read {}, wrote {}; peak RSS {} with --ram {}\n", size_text(s["bytes_read"].get<std::uint64_t>()),
              size_text(s["bytes_written"].get<std::uint64_t>()), size_text(s["peak_rss_bytes"].get<std::uint64_t>()),
              size_text(options.ram_bytes));
+  if (s["ranks"].get<unsigned>() > 1 && s.contains("remote")) {
+    const auto& remote = s["remote"];
+    const auto share = [&](const char* key) {
+      const auto all = remote["bytes"].get<double>();
+      return all > 0 ? 100 * remote[key].get<double>() / all : 0;
+    };
+    fmt::print("from other ranks {}, at least {}: {:.0f} % through shared memory, {:.0f} % one-sided, {:.0f} % by request\n",
+               size_text(remote["bytes"].get<std::uint64_t>()),
+               size_text(remote["lower_bound_bytes"].get<std::uint64_t>()), share("shared_memory_bytes"),
+               share("one_sided_bytes"), share("requested_bytes"));
+    if (s.contains("staleness")) {
+      fmt::print("models read were {:.2f} rounds old in the mean, {} at most\n", s["staleness"]["mean"].get<double>(),
+                 s["staleness"]["max"].get<std::uint64_t>());
+    }
+  }
   const auto& stall = s["stall_seconds"];
-  fmt::print("waiting for store {:.1f} s, of that for write-back {:.1f} s; ready nodes waited for compute {:.1f} s\n",
-             stall["store"].get<double>(), stall["write_back"].get<double>(), stall["compute"].get<double>());
+  fmt::print("waiting for store {:.1f} s, of that for write-back {:.1f} s; for neighbours {:.1f} s; ready nodes waited "
+             "for compute {:.1f} s\n",
+             stall["store"].get<double>(), stall["write_back"].get<double>(), stall["neighbours"].get<double>(),
+             stall["compute"].get<double>());
   fmt::print("state_hash {}\n", s["state_hash"].get<std::string>());
   fmt::print("results in {}: open report.html; metrics.jsonl, nodes.csv, summary.json\n", options.out.string());
 }
 
-ExitCode main_of(int argc, const char* const* argv) {
-  const TrainCommand command = parse_train_command(argc, argv);
+ExitCode main_of(int argc, const char* const* argv, Communicator& ranks) {
+  const TrainCommand command = parse_train_command(argc, argv, ranks.local_size());
   const TrainOptions& options = command.options;
   if (command.print) {
-    fmt::print("{}", *command.print);
+    if (ranks.first()) fmt::print("{}", *command.print);
     return ExitCode::kOk;
   }
-  std::signal(SIGTERM, request_stop);
-  std::signal(SIGINT, request_stop);
-  Training training(options);
+  if (options.pace == Pace::kRounds) {
+    std::signal(SIGTERM, request_stop);
+    std::signal(SIGINT, request_stop);
+  }
+  Training training(options, ranks);
   if (options.dry_run) {
-    fmt::print("{}", training.requirements().text(training.experiment()));
+    if (ranks.first()) fmt::print("{}", training.description());
     training.requirements().check_ram();
     training.requirements().check_disk();
     return ExitCode::kOk;
   }
   const TrainingResult result = training.run();
+  if (!ranks.first()) return ExitCode::kOk;
   if (result.stopped) {
     fmt::print(stderr, "stopped; a checkpoint is in {}. Give the same flags and --resume to go on\n",
                options.store.string());
@@ -68,10 +89,17 @@ ExitCode main_of(int argc, const char* const* argv) {
 
 int main(int argc, char** argv) {
   try {
-    return static_cast<int>(shoal::main_of(argc, argv));
-  } catch (const shoal::Error& error) {
-    fmt::print(stderr, "shoal-train: {}\n", error.what());
-    return static_cast<int>(error.exit_code());
+    shoal::Communicator ranks;
+    shoal::ExitCode code = shoal::ExitCode::kFailure;
+    try {
+      return static_cast<int>(shoal::main_of(argc, argv, ranks));
+    } catch (const shoal::Error& error) {
+      code = error.exit_code();
+      ranks.fail(fmt::format("shoal-train: {}", error.what()), code);
+    } catch (const std::exception& error) {
+      ranks.fail(fmt::format("shoal-train: {}", error.what()), code);
+    }
+    return static_cast<int>(code);
   } catch (const std::exception& error) {
     fmt::print(stderr, "shoal-train: {}\n", error.what());
     return static_cast<int>(shoal::ExitCode::kFailure);

@@ -30,6 +30,8 @@ std::string footer() {
       more nodes than fit in RAM; kill it, and go on with
   shoal-train --nodes 10000 --ram 2GiB --checkpoint-every 10 --out runs/large --resume
   shoal-train --data mnist:DIR --partition dirichlet:0.1 --graph file:EDGES --algorithm gossip --rounds 500
+  mpirun -np 2 --bind-to none shoal-train --nodes 10000 --ram 1GiB
+      the same result on two ranks, each with its share of the nodes and 1 GiB
   shoal-train --config run.toml --dry-run
       what it would take: bytes per node, disk, RAM; nothing is written
 
@@ -89,8 +91,23 @@ std::uint64_t free_ram() {
   throw Error("--ram: give a size; /proc/meminfo does not say what is free", ExitCode::kUsage);
 }
 
+// "2:10x".
+SlowRank parse_slow_rank(const std::string& text) {
+  SlowRank slow;
+  const char* const end = text.data() + text.size();
+  const auto rank = std::from_chars(text.data(), end, slow.rank);
+  bool good = rank.ec == std::errc() && rank.ptr != end && *rank.ptr == ':';
+  if (good) {
+    const auto factor = std::from_chars(rank.ptr + 1, end, slow.factor);
+    good = factor.ec == std::errc() && factor.ptr + 1 == end && *factor.ptr == 'x' && slow.factor >= 1 &&
+           slow.factor <= 1e6;
+  }
+  require(good, fmt::format("--slow-rank {}: a rank and how many times as long its steps take, as 2:10x", text));
+  return slow;
+}
+
 // What can't be known before all flags are read.
-void complete(TrainOptions& options, bool nodes_given) {
+void complete(TrainOptions& options, bool nodes_given, unsigned ranks_here) {
   // An edge list brings its own number of nodes; one that is given must agree with it.
   if (options.graph.starts_with("file:") && !nodes_given) options.nodes = 0;
   require(options.nodes >= 1 || options.graph.starts_with("file:"), "--nodes: at least 1");
@@ -111,13 +128,19 @@ void complete(TrainOptions& options, bool nodes_given) {
   require(!(options.resume && options.overwrite), "--resume and --overwrite contradict each other");
   require(!options.out.empty(), "--out: give a folder");
   if (options.threads == 0) {
-    options.threads = std::max(1U, std::clamp(std::thread::hardware_concurrency(), 1U, 256U) / options.intra_op);
+    const unsigned cores = std::clamp(std::thread::hardware_concurrency(), 1U, 256U);
+    options.threads = std::max(1U, cores / options.intra_op / ranks_here);
     // While one computes there, another's copies can be under way.
     if (options.device.starts_with("cuda")) options.threads = std::max(2U, options.threads);
   }
   require(options.threads <= 256, "--threads: 1 to 256");
   if (options.store.empty()) options.store = options.out / "store";
-  if (options.ram_bytes == 0) options.ram_bytes = free_ram() / 2;
+  if (options.ram_bytes == 0) options.ram_bytes = free_ram() / 2 / ranks_here;
+  const bool free = options.pace == Pace::kFree;
+  require(!free || (options.checkpoint_every == 0 && !options.resume),
+          "--async free: its ranks are never at one point, so it makes no checkpoints; leave out --checkpoint-every "
+          "and --resume");
+  require(options.max_lag >= 1, "--max-lag: at least 1");
   if (options.eval_every == 0) options.eval_every = std::max<std::uint64_t>(1, options.rounds / 10);
   // Bad text is found here, before anything is read or made.
   make_optimizer(options.optimizer);
@@ -141,6 +164,8 @@ std::string ticks_text(TickRange range) {
 
 const char* name(Mixing mixing) { return mixing == Mixing::kMetropolis ? "metropolis" : "uniform"; }
 const char* name(DpsgdOrder order) { return order == DpsgdOrder::kCta ? "cta" : "atc"; }
+const char* name(Pace pace) { return pace == Pace::kRounds ? "rounds" : "free"; }
+const char* name(NeighbourPath path) { return path == NeighbourPath::kAuto ? "auto" : "one-sided"; }
 const char* name(InitialModels init) { return init == InitialModels::kSame ? "same" : "independent"; }
 const char* name(Augmentation augment) { return augment == Augmentation::kNone ? "none" : "flip-crop"; }
 
@@ -197,6 +222,9 @@ std::vector<Setting> settings(const TrainOptions& o) {
       {"epsilon", fmt::format("{}", o.optimizer.epsilon), true},
       {"intra-op", std::to_string(o.intra_op), true},
       {"device", quoted(o.device), true},
+      {"async", quoted(name(o.pace)), true},
+      {"max-lag", std::to_string(o.max_lag), o.pace == Pace::kFree},
+      {"neighbour-reads", quoted(name(o.neighbour_path)), false},
       {"out", quoted(o.out.string()), false},
       {"store", quoted(o.store.string()), false},
       {"store-io", quoted(std::string(shoal::name(o.store_io))), false},
@@ -209,6 +237,10 @@ std::vector<Setting> settings(const TrainOptions& o) {
       {"trace", boolean(o.trace), false},
       {"strict", boolean(o.strict), false},
   };
+  if (o.slow_rank.factor != 1) {
+    list.push_back({"slow-rank", quoted(fmt::format("{}:{}x", o.slow_rank.rank, o.slow_rank.factor)), false});
+  }
+  if (!o.log_dir.empty()) list.push_back({"log-dir", quoted(o.log_dir.string()), false});
   if (!o.cold.empty()) list.push_back({"cold", quoted(o.cold.string()), false});
   if (limited) list.push_back({"warm-bytes", quoted(fmt::format("{}B", o.warm_bytes)), false});
   return list;
@@ -220,7 +252,7 @@ std::string to_toml(const std::vector<Setting>& list) {
   return text;
 }
 
-TrainCommand parse_train_command(int argc, const char* const* argv) {
+TrainCommand parse_train_command(int argc, const char* const* argv, unsigned ranks_here) {
   TrainCommand result;
   TrainOptions& o = result.options;
   bool print_config = false;
@@ -301,7 +333,10 @@ TrainCommand parse_train_command(int argc, const char* const* argv) {
   app.add_option("--epsilon", o.optimizer.epsilon, "adam, adamw");
 
   app.add_option("--out", o.out, "Folder for the results; new, or of the run that is resumed")->type_name("DIR");
-  app.add_option("--store", o.store, "Folder for the nodes' state, on a fast disk [OUT/store]")->type_name("DIR");
+  app.add_option("--store", o.store,
+                 "Folder for the nodes' state, on a fast disk [OUT/store]. It and --cold may have {rank}, {local_rank} "
+                 "and {host} in them; several ranks have a folder each in it")
+      ->type_name("DIR");
   app.add_option("--cold", o.cold, "Folder for the cold tier and checkpoints' metadata [STORE/cold]")->type_name("DIR");
   app.add_option_function<std::string>(
          "--store-io", [&](const std::string& text) { o.store_io = parse_io_engine(text); },
@@ -311,10 +346,28 @@ TrainCommand parse_train_command(int argc, const char* const* argv) {
   size("--warm-bytes", o.warm_bytes, "Slab bytes beyond which nodes go to the cold tier [no limit]");
   size("--ram", o.ram_bytes,
        "All the RAM for state, tables, data and buffers; LibTorch's own comes on top [half of what is free]");
-  app.add_option("--threads", o.threads, "Nodes trained at the same time [cores / intra-op]")->check(whole_number());
+  app.add_option("--threads", o.threads, "Nodes trained at the same time, per rank [cores / intra-op / ranks here]")
+      ->check(whole_number());
   app.add_option("--intra-op", o.intra_op, "Threads within one node's step: for few, large models")
       ->check(whole_number());
   app.add_option("--device", o.device, "cpu, cuda, cuda:N");
+
+  choice("--async", o.pace,
+         std::vector<std::pair<std::string, Pace>>{{"rounds", Pace::kRounds}, {"free", Pace::kFree}},
+         "Ranks: all at the end of each round (rounds: same bits every time), or each at its own pace with the newest "
+         "models of the others (free: not reproducible)",
+         "rounds");
+  app.add_option("--max-lag", o.max_lag, "free: rounds that the fastest rank may be ahead of the slowest")
+      ->check(whole_number());
+  app.add_option_function<std::string>(
+         "--slow-rank", [&](const std::string& text) { o.slow_rank = parse_slow_rank(text); },
+         "For experiments: this rank's steps take that many times as long")
+      ->type_name("RANK:FACTORx");
+  choice("--neighbour-reads", o.neighbour_path,
+         std::vector<std::pair<std::string, NeighbourPath>>{{"auto", NeighbourPath::kAuto},
+                                                            {"one-sided", NeighbourPath::kOneSided}},
+         "Models of other ranks on this host: through shared memory (auto), or as if they were on another", "auto");
+  app.add_option("--log-dir", o.log_dir, "Folder for a log of every rank; only rank 0 prints")->type_name("DIR");
 
   app.add_option("--checkpoint-every", o.checkpoint_every,
                  "Rounds between checkpoints; 0: none, and the store is removed at the end")
@@ -333,7 +386,7 @@ TrainCommand parse_train_command(int argc, const char* const* argv) {
 
   try {
     app.parse(argc, argv);
-    complete(o, app.count("--nodes") > 0);
+    complete(o, app.count("--nodes") > 0, ranks_here);
   } catch (const CLI::CallForHelp&) {
     result.print = app.help();
     return result;

@@ -19,6 +19,14 @@ namespace shoal {
 enum class DpsgdOrder { kCta, kAtc };
 enum class InitialModels { kSame, kIndependent };
 
+enum class Pace { kRounds, kFree };
+enum class NeighbourPath { kAuto, kOneSided };
+
+struct SlowRank {  // "2:10x"
+  unsigned rank = 0;
+  double factor = 1;
+};
+
 struct TickRange {  // "8-12"
   std::uint32_t least = 8;
   std::uint32_t most = 12;
@@ -51,7 +59,7 @@ struct TrainOptions {
 
   // Where and with what.
   std::filesystem::path out = "shoal-run";
-  std::filesystem::path store;  // after parsing: never empty
+  std::filesystem::path store;  // after parsing: never empty; both with {rank} {local_rank} {host} in them, if given
   std::filesystem::path cold;
   IoEngine store_io = IoEngine::kAuto;
   std::uint64_t warm_bytes = std::numeric_limits<std::uint64_t>::max();
@@ -59,6 +67,13 @@ struct TrainOptions {
   unsigned threads = 0;         // after parsing: never 0
   unsigned intra_op = 1;
   std::string device = "cpu";
+
+  // Several ranks.
+  Pace pace = Pace::kRounds;
+  std::uint64_t max_lag = 4;
+  SlowRank slow_rank;
+  NeighbourPath neighbour_path = NeighbourPath::kAuto;
+  std::filesystem::path log_dir;
 
   // How it is watched and kept.
   std::uint64_t checkpoint_every = 0;
@@ -88,7 +103,8 @@ struct TrainCommand {
   std::optional<std::string> print;  // --help, --version, --print-config: print this and do nothing else
 };
 
-// Throws a usage Error for anything that is not understood or cannot work whatever the files contain.
-TrainCommand parse_train_command(int argc, const char* const* argv);
+// Throws a usage Error for anything that is not understood or cannot work whatever the files contain. What is not given
+// and depends on the machine is divided by the ranks on this host.
+TrainCommand parse_train_command(int argc, const char* const* argv, unsigned ranks_here = 1);
 
 }  // namespace shoal

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <set>
+#include <thread>
 
 #include "store/error.h"
 #include "store/size_text.h"
@@ -45,29 +46,89 @@ json spread_json(const Spread& spread) {
 
 json times_json(const RoundTimes& times) {
   return {{"store", times.waiting_for_store},
+          {"neighbours", times.waiting_for_neighbours},
           {"compute", times.waiting_for_compute},
           {"write_back", times.waiting_for_write_back}};
 }
 
+std::filesystem::path log_of(const TrainOptions& options, const Communicator& ranks) {
+  if (options.log_dir.empty()) return {};
+  return options.log_dir / fmt::format("rank-{}.log", ranks.rank());
+}
+
+Team team_of(Communicator& ranks) {
+  if (ranks.alone()) return {};
+  return {ranks.rank(), ranks.size(), [&ranks](std::span<std::int64_t> values) { ranks.sum(values); }};
+}
+
+// What part of the nodes is this rank's. Nodes that act seldom would weigh less, but so far all of an algorithm's act
+// equally often.
+Share share_of(const Experiment& experiment, const Communicator& ranks, PartitionFigures& printed) {
+  const TrainOptions& options = experiment.options;
+  if (ranks.size() > options.nodes) {
+    throw Error(fmt::format("{} ranks for {} nodes; a rank needs at least one", ranks.size(), options.nodes),
+                ExitCode::kUsage);
+  }
+  if (ranks.alone() || experiment.algorithm->records() < options.nodes) return Share(experiment.algorithm->records());
+  RankPartition partition = split_over_ranks(experiment.graph(), {}, ranks.size(), options.seed, experiment.order);
+  if (ranks.first()) printed = figures(partition, experiment.graph(), options.seed);
+  return Share(experiment.graph(), std::move(partition), ranks.rank(),
+               options.pace == Pace::kFree ? Share::Others::kFree : Share::Others::kInStep);
+}
+
 }  // namespace
 
-Training::Training(const TrainOptions& options)
-    : experiment_(options),
+Training::Training(const TrainOptions& options, Communicator& ranks)
+    : ranks_(ranks),
+      experiment_(options, team_of(ranks)),
       options_(experiment_.options),
-      requirements_(experiment_),
-      progress_(options.quiet ? Talk::kQuiet : Talk::kProgress),
+      share_(share_of(experiment_, ranks, partition_figures_)),
+      place_(store_place(options, ranks)),
+      requirements_(experiment_, share_, place_),
+      progress_(options.quiet || !ranks.first() ? Talk::kQuiet : Talk::kProgress, log_of(options, ranks)),
       learning_rate_(options.lr_schedule, options.learning_rate, options.warmup_rounds, options.rounds),
       start_(Clock::now()) {}
 
 Training::~Training() = default;
 
 TrainingResult Training::run() {
+  if (alone()) return run_all();
+  try {
+    return run_all();
+  } catch (const std::exception& error) {
+    // Before anything is destroyed: others wait for this rank, and taking a window down takes all of them.
+    const auto* const known = dynamic_cast<const Error*>(&error);
+    ranks_.fail(fmt::format("shoal-train: rank {} on {}: {}", ranks_.rank(), ranks_.host(), error.what()),
+                known != nullptr ? known->exit_code() : ExitCode::kFailure);
+    throw;
+  }
+}
+
+// All ranks find that they can start, before any of them writes something.
+void Training::check_everywhere() {
   requirements_.check_ram();
   if (!options_.resume) requirements_.check_disk();
-  statistics_ = statistics(experiment_.graph(), options_.mixing, options_.seed);
+  if (options_.pace == Pace::kFree && alone()) {
+    progress_.say("--async free: a rank alone has nobody to be ahead of; it runs in rounds");
+  }
+  if (free() && !experiment_.algorithm->all_act()) {
+    throw Error(fmt::format("--async free: {} has its own clock; choose an algorithm whose nodes act in every round",
+                            options_.algorithm),
+                ExitCode::kUsage);
+  }
+  if (free() && share_.whole()) {
+    throw Error(fmt::format("--async free: {} keeps one model for all; choose another algorithm", options_.algorithm),
+                ExitCode::kUsage);
+  }
+  ranks_.barrier();
+}
+
+TrainingResult Training::run_all() {
+  check_everywhere();
+  if (ranks_.first()) statistics_ = statistics(experiment_.graph(), options_.mixing, options_.seed);
   // A run that cannot start leaves nothing behind that was not there before.
   const bool new_out = !std::filesystem::exists(options_.out);
-  const bool new_store = !std::filesystem::exists(options_.store);
+  const bool new_store = !std::filesystem::exists(place_.store);
   try {
     set_up();
   } catch (...) {
@@ -75,8 +136,8 @@ TrainingResult Training::run() {
     store_.reset();
     files_.reset();
     std::error_code ignored;
-    if (new_store) std::filesystem::remove_all(options_.store, ignored);
-    if (new_out) std::filesystem::remove_all(options_.out, ignored);
+    if (new_store) std::filesystem::remove_all(place_.store, ignored);
+    if (new_out && ranks_.first()) std::filesystem::remove_all(options_.out, ignored);
     throw;
   }
   say_what_runs();
@@ -84,31 +145,34 @@ TrainingResult Training::run() {
   const std::uint64_t nodes_per_round = requirements_.records;
   progress_.begin("training", (options_.rounds - rounds_done_) * nodes_per_round, options_.rounds, rounds_done_);
   TrainingResult result;
-  std::unique_ptr<InspectWork> inspection;
   for (plan_ahead(); !items_.empty() && !result.stopped; plan_ahead()) {
     const Item item = std::move(items_.front());
     items_.pop_front();
     if (item.kind == Item::Kind::kInspect) {
-      inspection = inspect(nullptr);
+      inspect(nullptr);
       continue;
     }
     if (item.kind == Item::Kind::kTrain) train(item);
     if (item.kind == Item::Kind::kEvaluate) evaluate(item);
     if (item.kind == Item::Kind::kTrain && evaluation_due(item.round)) continue;
     finish_round(item.round);
-    result.stopped = stop_requested && rounds_done_ < options_.rounds;
+    result.stopped = stopping_ && rounds_done_ < options_.rounds;
   }
   progress_.end();
-  if (trace_) trace_->write(files_->folder() / "trace.json");
+  if (trace_) {
+    trace_->write(options_.out / (ranks_.first() ? "trace.json" : fmt::format("trace-rank-{}.json", ranks_.rank())));
+  }
   if (result.stopped) {
     if (checkpointed_ != rounds_done_) checkpoint();
     return result;
   }
 
-  result.summary = summary(*inspection);
-  files_->write("nodes.csv", nodes_csv(*inspection));
-  files_->write("summary.json", result.summary.dump(2) + "\n");
-  files_->write("report.html", report_html(files_->folder(), result.summary));
+  result.summary = summary();
+  if (ranks_.first()) {
+    files_->write("nodes.csv", nodes_csv());
+    files_->write("summary.json", result.summary.dump(2) + "\n");
+    files_->write("report.html", report_html(files_->folder(), result.summary));
+  }
   if (options_.checkpoint_every == 0) {
     // Nobody could go on from it.
     pipeline_.reset();
@@ -122,11 +186,19 @@ void Training::set_up() {
   const RunFiles::Start start = options_.resume      ? RunFiles::Start::kResume
                                 : options_.overwrite ? RunFiles::Start::kOverwrite
                                                      : RunFiles::Start::kNew;
-  RunFiles::check(options_.out, start);
-  if (options_.resume) CheckpointNote::of_config(RunFiles::read_config(options_.out), options_).require_same(options_);
-  if (options_.device.starts_with("cuda")) pin_frames();
-  store_ = options_.resume ? StateStore::open(requirements_.store) : StateStore::create(requirements_.store);
-  files_ = std::make_unique<RunFiles>(options_.out, start);
+  if (ranks_.first()) {
+    RunFiles::check(options_.out, start);
+    if (options_.resume) {
+      CheckpointNote::of_config(RunFiles::read_config(options_.out), options_).require_same(options_);
+    }
+  }
+  if (!share_.whole()) {
+    open_window();
+  } else if (options_.device.starts_with("cuda")) {
+    pin_frames();
+  }
+  open_store();
+  if (ranks_.first()) files_ = std::make_unique<RunFiles>(options_.out, start);
   if (options_.strict) {
     for (const ModeReport& mode : store_->report().modes) {
       if (!mode.degraded()) continue;
@@ -146,20 +218,55 @@ void Training::set_up() {
   }
   const std::vector<std::byte> first = experiment_.first_state();
   const float* const parameters = layout.parameters(first.data());
-  population_ = std::make_unique<Population>(layout, std::vector<float>(parameters, parameters + layout.flat_size()));
-  train_work_ =
-      std::make_unique<TrainWork>(*experiment_.algorithm, layout, workers_, *population_, progress_, store_->places());
+  const std::vector<float> reference(parameters, parameters + layout.flat_size());
+  population_ = std::make_unique<Population>(layout, reference);
+  if (!share_.whole() && ranks_.first()) everybody_ = std::make_unique<Population>(layout, reference);
+  const SlowRank& slow = options_.slow_rank;
+  train_work_ = std::make_unique<TrainWork>(*experiment_.algorithm, layout, share_, workers_, *population_, progress_,
+                                            store_->places(), slow.rank == ranks_.rank() ? slow.factor : 1);
   evaluate_work_ = std::make_unique<EvaluateWork>(layout, workers_, experiment_.sampler.get(), options_.eval_samples);
   evaluated_ = sample_of_nodes(options_, experiment_.algorithm->records());
+  for (std::uint32_t number = 0; number < evaluated_.size(); ++number) {
+    const bool here = share_.whole() ? ranks_.first() : share_.owns(evaluated_[number]);
+    if (here) evaluated_here_.push_back(number);
+  }
 
   if (options_.resume) {
     take_up_checkpoint();
   } else {
     create_population(first);
   }
+  const std::vector<StorePlace> places = all_places(place_, ranks_);
+  if (!ranks_.first()) return;
   // After the checkpoint's settings were found to be the same.
   files_->write("config.toml", to_toml(settings(options_)));
+  files_->write(kStoresFile, stores_text(places));
   if (!experiment_.network.names.empty()) files_->write("node_names.csv", names_csv());
+}
+
+// The store's memory, where other ranks can read it.
+void Training::open_window() {
+  StoreOptions& store = requirements_.store;
+  const MemoryPlan memory = MemoryPlan::for_options(store);
+  const HostReads reads =
+      options_.neighbour_path == NeighbourPath::kOneSided ? HostReads::kOneSided : HostReads::kMapped;
+  window_ = std::make_unique<ArenaWindow>(ranks_, NeighbourReads::head_bytes(store.nodes) + memory.arena, reads);
+  neighbours_ = std::make_unique<NeighbourReads>(
+      ranks_, *window_,
+      NeighbourReads::Setup{share_.guest_places(), share_.nodes_of_ranks(), experiment_.layout->state()});
+  store.region = neighbours_->arena();
+  store.peers = neighbours_.get();
+  store.listing = neighbours_->directory();
+  store.seal_public = ranks_.least(window_->reads_one_sided() ? 0 : 1) == 0;
+}
+
+void Training::open_store() {
+  if (!options_.resume) {
+    store_ = StateStore::create(requirements_.store);
+  } else {
+    store_ = StateStore::open(requirements_.store);
+  }
+  if (neighbours_) neighbours_->connect(store_->id());
 }
 
 // A device copies from and to the frames by itself then; without it each copy would go through the driver's buffers.
@@ -183,7 +290,7 @@ void Training::pin_frames() {
 
 void Training::create_population(const std::vector<std::byte>& first) {
   progress_.begin("creating nodes", requirements_.records, 0, 0);
-  CreateWork work(*experiment_.model, *experiment_.layout, options_.seed,
+  CreateWork work(*experiment_.model, *experiment_.layout, share_, options_.seed,
                   options_.init == InitialModels::kSame ? &first : nullptr, *population_, progress_);
   store_->plan(over_all(StepKind::kCreate));
   add_to_totals(pipeline_->run(work));
@@ -204,35 +311,35 @@ void Training::take_up_checkpoint() {
                 ExitCode::kUsage);
   }
   first_round_ = next_round_ = rounds_done_ = checkpointed_ = note.rounds_done;
-  for (std::uint64_t round = 0; round < first_round_; ++round) experiment_.algorithm->plan(round);
-  const json last = files_->keep_metrics_before(first_round_);
+  for (std::uint64_t round = 0; round < first_round_; ++round) share_.localize(experiment_.algorithm->plan(round));
+  const json last = files_ ? files_->keep_metrics_before(first_round_) : json();
   if (!experiment_.algorithm->all_act() || first_round_ == options_.rounds) inspect(population_.get());
   if (first_round_ == options_.rounds && last.is_object()) {
     // Nothing is left to train: the figures are those of the last round.
     if (last["loss"].is_number()) loss_ = last["loss"].get<double>();
     if (last.contains("accuracy")) evaluation_ = last["accuracy"];
-    consensus_distance_ = population_->spread().consensus_distance;
+    if (last["consensus_distance"].is_number()) consensus_distance_ = last["consensus_distance"].get<double>();
   }
 }
 
 std::shared_ptr<const AccessPlan> Training::over_all(StepKind kind) const {
   auto plan = std::make_shared<AccessPlan>();
-  const NodeId records = experiment_.algorithm->records();
-  plan->reserve(records, 0);
-  if (records == experiment_.order.size()) {
-    for (const NodeId node : experiment_.order) plan->add(kind, node);
+  plan->reserve(share_.nodes(), 0);
+  if (experiment_.algorithm->records() == experiment_.order.size()) {
+    for (const NodeId node : experiment_.order) {
+      if (share_.owns(node)) plan->add(kind, share_.local(node));
+    }
   } else {
-    for (NodeId node = 0; node < records; ++node) plan->add(kind, node);
+    for (NodeId node = 0; node < share_.nodes(); ++node) plan->add(kind, node);
   }
   return plan;
 }
 
-std::unique_ptr<InspectWork> Training::inspect(Population* population) {
-  auto work = std::make_unique<InspectWork>(*experiment_.layout, experiment_.algorithm->records(), options_.threads,
-                                            population);
+void Training::inspect(Population* population) {
+  InspectWork work(*experiment_.layout, share_, options_.threads, population);
   if (population != nullptr) store_->plan(over_all(StepKind::kInspect));
-  add_to_totals(pipeline_->run(*work));
-  return work;
+  add_to_totals(pipeline_->run(work));
+  gather_lines(work);
 }
 
 // Keeps the store two plans ahead, so that eviction looks across the border between rounds.
@@ -243,12 +350,17 @@ void Training::plan_ahead() {
       item.kind = Item::Kind::kEvaluate;
       item.round = next_round_ - 1;
       auto plan = std::make_shared<AccessPlan>();
-      for (const NodeId node : evaluated_) plan->add(StepKind::kRead, node, std::span(&node, 1));
+      for (const std::uint32_t number : evaluated_here_) {
+        const NodeId node = share_.local(evaluated_[number]);
+        plan->add(StepKind::kRead, node, std::span(&node, 1));
+      }
       item.plan.accesses = std::move(plan);
       evaluate_next_ = false;
     } else if (next_round_ < options_.rounds) {
       item.round = next_round_++;
-      item.plan = experiment_.algorithm->plan(item.round);
+      LocalPlan local = share_.localize(experiment_.algorithm->plan(item.round));
+      item.plan = std::move(local.plan);
+      item.guest_versions = std::move(local.guest_versions);
       evaluate_next_ = evaluation_due(item.round);
     } else if (!inspection_planned_) {
       item.kind = Item::Kind::kInspect;
@@ -263,38 +375,103 @@ void Training::plan_ahead() {
 }
 
 bool Training::evaluation_due(std::uint64_t round) const {
-  if (experiment_.sampler == nullptr || evaluated_.empty()) return false;
+  if (experiment_.sampler == nullptr || evaluated_.empty() || !together(round)) return false;
   return (round + 1) % options_.eval_every == 0 || round + 1 == options_.rounds;
+}
+
+// All ranks have done their part of the round: what they published may become visible, and what it replaces may go.
+// They also agree whether one of them was asked to stop.
+void Training::meet() {
+  std::int64_t stops = stop_requested ? 1 : 0;
+  ranks_.sum(std::span(&stops, 1));
+  stopping_ = stops > 0;
+}
+
+// Without rounds in step: nobody is more than --max-lag rounds ahead of the slowest.
+void Training::keep_pace(std::uint64_t round) {
+  neighbours_->announce(round);
+  while (neighbours_->slowest() + options_.max_lag < round) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+Training::Tally Training::add_up(const RoundFigures& own, const RoundReport& report,
+                                 const NeighbourFigures& neighbours) {
+  if (alone()) return {own, report, neighbours};
+  // Ranks that keep the same record have found the same loss.
+  const bool count_loss = !share_.whole() || ranks_.first();
+  const auto limbs = (count_loss ? own.loss_sum : FixedSum()).limbs();
+  std::vector<std::int64_t> numbers(limbs.begin(), limbs.end());
+  RoundFigures figures = own;
+  if (!count_loss) figures.trained = 0;
+  RoundReport sum = report;
+  NeighbourFigures remote = neighbours;
+  std::uint64_t* const counts[] = {&figures.trained,       &figures.node_steps,       &sum.steps,
+                                   &sum.hits[0],           &sum.hits[1],              &sum.misses[0],
+                                   &sum.misses[1],         &sum.slab_bytes_read,      &sum.slab_bytes_written,
+                                   &sum.cold_bytes_read,   &sum.cold_bytes_written,   &sum.lower_bound_bytes,
+                                   &sum.guest_fetches,     &sum.guests,               &remote.shared_bytes,
+                                   &remote.one_sided_bytes, &remote.requested_bytes,  &remote.torn};
+  for (const std::uint64_t* count : counts) numbers.push_back(static_cast<std::int64_t>(*count));
+  ranks_.sum_at_first(numbers);
+  figures.loss_sum = FixedSum::from_limbs(numbers);
+  std::size_t at = FixedSum::kLimbs;
+  for (std::uint64_t* count : counts) *count = static_cast<std::uint64_t>(numbers[at++]);
+  if (!share_.whole()) {
+    std::vector<std::int64_t> sums = population_->pack();
+    ranks_.sum_at_first(sums);
+    if (everybody_) everybody_->unpack(sums);
+  }
+  return {figures, sum, remote};
 }
 
 void Training::train(const Item& item) {
   const Clock::time_point begin = Clock::now();
   const double learning_rate = learning_rate_.at(item.round);
   train_work_->begin(item.round, item.plan, learning_rate, options_.local_steps);
-  const RoundReport report = pipeline_->run(*train_work_);
-  const RoundFigures figures = train_work_->figures();
+  if (free()) {
+    keep_pace(item.round);
+    neighbours_->expect_any(item.round + 1);
+  } else if (neighbours_) {
+    neighbours_->expect(item.guest_versions);
+  }
+  const RoundReport own_report = pipeline_->run(*train_work_, [&] {
+    if (!free()) meet();
+  });
+  if (free() && together(item.round)) {
+    neighbours_->announce(options_.rounds + options_.max_lag);
+    ranks_.barrier();
+  }
+  const RoundFigures own_figures = train_work_->figures();
+  const NeighbourFigures remote = neighbours_ ? neighbours_->take_figures() : NeighbourFigures{};
+  const Tally all = together(item.round) ? add_up(own_figures, own_report, remote)
+                                         : Tally{own_figures, own_report, remote};
+  const RoundFigures& figures = all.figures;
+  const RoundReport& report = all.report;
   const RoundTimes& times = pipeline_->times();
-  const Spread spread = population_->spread();
+  const Spread spread = together(item.round) ? all_nodes().spread() : population_->spread();
+  const double loss = figures.loss();
   const double seconds = seconds_since(begin);
   if (trace_) trace_->add("round", Trace::kMainLane, begin, Clock::now(), item.round);
 
-  add_to_totals(report);
-  totals_.node_steps += figures.node_steps;
+  add_to_totals(own_report);
+  totals_.remote_lower_bound += own_report.guests * experiment_.layout->state().record_bytes(Part::kPublic);
+  totals_.neighbours.add(remote);
+  totals_.node_steps += own_figures.node_steps;
   totals_.training_seconds += seconds;
   totals_.times.mix += times.mix;
   totals_.times.compute += times.compute;
   totals_.times.waiting_for_store += times.waiting_for_store;
+  totals_.times.waiting_for_neighbours += times.waiting_for_neighbours;
   totals_.times.waiting_for_compute += times.waiting_for_compute;
   totals_.times.waiting_for_write_back += times.waiting_for_write_back;
 
-  if (figures.trained > 0 && !std::isfinite(figures.loss) && !warned_) {
+  if (figures.trained > 0 && !std::isfinite(loss) && !warned_) {
     progress_.say(fmt::format("round {}: the loss is not a number any more; try a smaller --lr", item.round));
     warned_ = true;
   }
   line_ = {{"round", item.round},
            {"acting", report.steps},
            {"node_steps", figures.node_steps},
-           {"loss", json_number(figures.loss)},
+           {"loss", json_number(loss)},
            {"learning_rate", learning_rate},
            {"consensus_distance", json_number(spread.consensus_distance)},
            {"layers", spread_json(spread)},
@@ -305,17 +482,28 @@ void Training::train(const Item& item) {
            {"bytes_read", report.slab_bytes_read + report.cold_bytes_read},
            {"bytes_written", report.slab_bytes_written + report.cold_bytes_written},
            {"lower_bound_bytes", report.lower_bound_bytes},
+           {"remote_bytes", all.neighbours.bytes()},
            {"stall_seconds", times_json(times)},
            {"mix_seconds", times.mix},
            {"compute_seconds", times.compute}};
+  // Where ranks go their own pace, these are rank 0's nodes until all have arrived.
+  if (free()) line_["ranks"] = together(item.round) ? ranks_.size() : 1;
   consensus_distance_ = spread.consensus_distance;
-  loss_ = figures.loss;
+  loss_ = loss;
 }
 
 void Training::evaluate(const Item& item) {
   const Clock::time_point begin = Clock::now();
-  evaluate_work_->begin(evaluated_.size());
+  evaluate_work_->begin(evaluated_here_.size());
   add_to_totals(pipeline_->run(*evaluate_work_));
+  if (!alone()) {
+    const auto packed = ranks_.gather(evaluate_work_->pack(evaluated_here_));
+    if (!ranks_.first()) {
+      totals_.evaluation_seconds += seconds_since(begin);
+      return;
+    }
+    evaluate_work_->unpack(packed, evaluated_.size());
+  }
   double sum = 0;
   double least = 1;
   double most = 0;
@@ -325,7 +513,7 @@ void Training::evaluate(const Item& item) {
     least = std::min(least, accuracy);
     most = std::max(most, accuracy);
   }
-  const std::vector<float> mean = population_->mean();
+  const std::vector<float> mean = all_nodes().mean();
   const std::vector<std::byte> buffers = evaluate_work_->mean_buffers();
   const Score score = evaluate_work_->score(*workers_[0], mean.data(), buffers.data());
   evaluation_ = {{"mean", sum / static_cast<double>(evaluated_.size())},
@@ -342,7 +530,7 @@ void Training::evaluate(const Item& item) {
 
 void Training::finish_round(std::uint64_t round) {
   rounds_done_ = round + 1;
-  files_->add_metrics(line_);
+  if (files_) files_->add_metrics(line_);
   std::string figures = fmt::format("loss {:.4f}", loss_);
   if (!evaluation_.is_null()) figures += fmt::format(", accuracy {:.4f}", evaluation_["mean"].get<double>());
   progress_.round_done(round, figures);
@@ -352,7 +540,18 @@ void Training::finish_round(std::uint64_t round) {
 
 void Training::checkpoint() {
   const Clock::time_point begin = Clock::now();
-  store_->checkpoint(CheckpointNote::of(rounds_done_, options_).text());
+  const std::string note = CheckpointNote::of(rounds_done_, options_).text();
+  if (ranks_.first()) {
+    // Rank 0's is the one that counts, and is made when all others have theirs and still know the one before.
+    ranks_.barrier();
+    store_->checkpoint(note);
+    ranks_.barrier();
+  } else {
+    store_->prepare_checkpoint(note);
+    ranks_.barrier();
+    ranks_.barrier();
+    store_->commit_checkpoint();
+  }
   checkpointed_ = rounds_done_;
   totals_.checkpoint_seconds += seconds_since(begin);
   if (trace_) trace_->add("checkpoint", Trace::kMainLane, begin, Clock::now(), rounds_done_);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <span>
 
 #include "store/size_text.h"
 #include "trainer/json_number.h"
@@ -22,10 +24,30 @@ std::uint64_t peak_rss() {
 
 }  // namespace
 
-void Training::say_what_runs() {
+std::string Training::description() const {
   std::string text = requirements_.text(experiment_);
+  if (alone()) return text;
+  text += fmt::format("  ranks      {} on {} host{}; the above is rank 0's\n", ranks_.size(), ranks_.hosts(),
+                      ranks_.hosts() == 1 ? "" : "s");
+  if (share_.whole()) return text;
+  const PartitionFigures& f = partition_figures_;
+  const auto [least, most] = std::minmax_element(f.nodes.begin(), f.nodes.end());
+  text += fmt::format("  partition  {} to {} nodes a rank, {} of {} edges cut ({} in a random split); at least {} remote "
+                      "reads a round ({})\n",
+                      *least, *most, f.cut_edges, experiment_.graph().edges(), f.random_cut_edges, f.remote_reads,
+                      f.random_remote_reads);
+  return text;
+}
+
+void Training::say_what_runs() {
+  std::string text = description();
   text.pop_back();  // the line's end
   progress_.say(text);
+  if (!ranks_.remarks().empty()) progress_.say("  launch     " + ranks_.remarks());
+  if (window_) progress_.say("  window     " + window_->description());
+  if (free()) {
+    progress_.say("  free       ranks do not wait for each other: the result depends on their speeds, run by run");
+  }
   const std::string& note = experiment_.network.note;
   progress_.say(fmt::format("  network    {}: {} edges, degree {} to {}, diameter about {}, spectral gap {:.3g}{}{}",
                             options_.graph, statistics_.edges, statistics_.least_degree, statistics_.largest_degree,
@@ -38,7 +60,103 @@ void Training::say_what_runs() {
   }
 }
 
-json Training::summary(const InspectWork& inspection) {
+// What rank 0 needs to know of every rank for the summary.
+json Training::of_this_rank() const {
+  const StoreReport store = store_->report();
+  const NeighbourFigures& remote = totals_.neighbours;
+  return {{"rank", ranks_.rank()},
+          {"host", ranks_.host()},
+          {"nodes", share_.nodes()},
+          {"node_steps", totals_.node_steps},
+          {"peak_rss_bytes", peak_rss()},
+          {"store_bytes", store.slab_bytes + store.cold_bytes},
+          {"bytes_read", totals_.bytes_read},
+          {"bytes_written", totals_.bytes_written},
+          {"lower_bound_bytes", totals_.lower_bound},
+          {"mix_seconds", totals_.times.mix},
+          {"compute_seconds", totals_.times.compute},
+          {"training_seconds", totals_.training_seconds},
+          {"stall_seconds",
+           {{"store", totals_.times.waiting_for_store},
+            {"neighbours", totals_.times.waiting_for_neighbours},
+            {"compute", totals_.times.waiting_for_compute},
+            {"write_back", totals_.times.waiting_for_write_back}}},
+          {"remote",
+           {{"bytes", remote.bytes()},
+            {"lower_bound_bytes", totals_.remote_lower_bound},
+            {"shared_memory_bytes", remote.shared_bytes},
+            {"one_sided_bytes", remote.one_sided_bytes},
+            {"requested_bytes", remote.requested_bytes},
+            {"torn_reads", remote.torn},
+            {"lag_sum", remote.lag_sum},
+            {"lag_max", remote.lag_most},
+            {"lag_count", remote.lag_count}}}};
+}
+
+// The hash of all ranks' records and, on rank 0, a line for every node.
+void Training::gather_lines(const InspectWork& inspection) {
+  const bool counts = !share_.whole() || ranks_.first();
+  auto numbers = (counts ? inspection.hash() : StateHash()).numbers();
+  ranks_.sum(numbers);
+  state_hash_ = StateHash::from_numbers(numbers);
+  if (share_.whole()) {
+    node_lines_ = inspection.lines();
+    return;
+  }
+  const auto lines = std::as_bytes(std::span(inspection.lines()));
+  const auto nodes = std::as_bytes(std::span(share_.own()));
+  const auto all_lines = ranks_.gather(lines);
+  const auto all_nodes = ranks_.gather(nodes);
+  if (!ranks_.first()) return;
+  node_lines_.resize(options_.nodes);
+  for (unsigned rank = 0; rank < ranks_.size(); ++rank) {
+    for (std::size_t k = 0; k < all_nodes[rank].size() / sizeof(NodeId); ++k) {
+      NodeId node = 0;
+      std::memcpy(&node, all_nodes[rank].data() + k * sizeof(node), sizeof(node));
+      std::memcpy(&node_lines_[node], all_lines[rank].data() + k * sizeof(InspectWork::NodeLine),
+                  sizeof(InspectWork::NodeLine));
+    }
+  }
+}
+
+json Training::summary() {
+  const std::string own = of_this_rank().dump();
+  json per_rank = json::array();
+  for (const auto& text : ranks_.gather(std::as_bytes(std::span(own)))) {
+    const auto* const begin = reinterpret_cast<const char*>(text.data());
+    per_rank.push_back(json::parse(begin, begin + text.size()));
+  }
+  if (!ranks_.first()) return {};
+  const auto total = [&](const char* key) {
+    std::uint64_t sum = 0;
+    for (const json& rank : per_rank) sum += rank[key].get<std::uint64_t>();
+    return sum;
+  };
+  const auto largest = [&](const char* key) {
+    std::uint64_t most = 0;
+    for (const json& rank : per_rank) most = std::max(most, rank[key].get<std::uint64_t>());
+    return most;
+  };
+  const auto mean = [&](const char* key) {
+    double sum = 0;
+    for (const json& rank : per_rank) sum += rank["stall_seconds"][key].get<double>();
+    return sum / static_cast<double>(per_rank.size());
+  };
+  const auto mean_of = [&](const char* key) {
+    double sum = 0;
+    for (const json& rank : per_rank) sum += rank[key].get<double>();
+    return sum / static_cast<double>(per_rank.size());
+  };
+  json remote = json::object();
+  for (const auto& [key, value] : per_rank[0]["remote"].items()) {
+    std::uint64_t sum = 0;
+    for (const json& rank : per_rank) {
+      const auto each = rank["remote"][key].get<std::uint64_t>();
+      sum = key == "lag_max" ? std::max(sum, each) : sum + each;
+    }
+    remote[key] = sum;
+  }
+  const auto node_steps = total("node_steps");
   const StoreReport store = store_->report();
   json memory = requirements_.json();
   for (std::size_t tag = 0; tag < kMemoryTagCount; ++tag) {
@@ -54,34 +172,36 @@ json Training::summary(const InspectWork& inspection) {
   json result = {
       {"nodes", options_.nodes},
       {"rounds", options_.rounds},
-      {"ranks", 1},
+      {"ranks", ranks_.size()},
+      {"hosts", ranks_.hosts()},
       {"threads", options_.threads},
       {"algorithm", options_.algorithm},
       {"model", options_.model},
       {"parameters", experiment_.model->parameter_count()},
       {"resumed_at_round", first_round_},
-      {"node_steps", totals_.node_steps},
+      {"node_steps", node_steps},
       {"wall_seconds", wall},
       {"training_seconds", training},
       {"evaluation_seconds", totals_.evaluation_seconds},
       {"checkpoint_seconds", totals_.checkpoint_seconds},
-      {"node_steps_per_second", training > 0 ? static_cast<double>(totals_.node_steps) / training : 0},
+      {"node_steps_per_second", training > 0 ? static_cast<double>(node_steps) / training : 0},
       {"state_bytes_per_node", requirements_.state_bytes_per_node},
-      {"state_hash", inspection.state_hash()},
+      {"state_hash", state_hash_.text()},
       {"ram_budget_bytes", options_.ram_bytes},
       {"least_ram_bytes", requirements_.least_ram_bytes},
-      {"peak_rss_bytes", peak_rss()},
-      {"store_bytes", store.slab_bytes + store.cold_bytes},
-      {"bytes_read", totals_.bytes_read},
-      {"bytes_written", totals_.bytes_written},
-      {"lower_bound_bytes", totals_.lower_bound},
-      {"remote_bytes", 0},
+      {"peak_rss_bytes", largest("peak_rss_bytes")},  // of any rank
+      {"store_bytes", total("store_bytes")},
+      {"bytes_read", total("bytes_read")},
+      {"bytes_written", total("bytes_written")},
+      {"lower_bound_bytes", total("lower_bound_bytes")},
+      {"remote_bytes", remote["bytes"]},
       {"stall_seconds",
-       {{"store", totals_.times.waiting_for_store},
-        {"compute", totals_.times.waiting_for_compute},
-        {"write_back", totals_.times.waiting_for_write_back}}},
-      {"mix_seconds", totals_.times.mix},
-      {"compute_seconds", totals_.times.compute},
+       {{"store", mean("store")},
+        {"neighbours", mean("neighbours")},
+        {"compute", mean("compute")},
+        {"write_back", mean("write_back")}}},
+      {"mix_seconds", mean_of("mix_seconds")},
+      {"compute_seconds", mean_of("compute_seconds")},
       {"loss", json_number(loss_)},
       {"consensus_distance", json_number(consensus_distance_)},
       {"memory", memory},
@@ -98,18 +218,37 @@ json Training::summary(const InspectWork& inspection) {
   result["accuracy_mean"] = evaluation_.is_null() ? json(nullptr) : evaluation_["mean"];
   result["accuracy_mean_model"] = evaluation_.is_null() ? json(nullptr) : evaluation_["mean_model"];
   result["accuracy"] = evaluation_;
+  if (alone()) return result;
+  result["per_rank"] = per_rank;
+  if (share_.whole()) return result;
+  const auto lags = remote["lag_count"].get<std::uint64_t>();
+  const auto lag_sum = remote["lag_sum"].get<double>();
+  const json lag_max = remote["lag_max"];
+  for (const char* key : {"lag_sum", "lag_max", "lag_count"}) remote.erase(key);
+  result["remote"] = remote;
+  if (free()) {
+    // In rounds that a model was behind its reader.
+    result["staleness"] = {{"mean", lags > 0 ? lag_sum / static_cast<double>(lags) : 0}, {"max", lag_max}};
+  }
+  result["partition"] = {{"cut_edges", partition_figures_.cut_edges},
+                         {"random_cut_edges", partition_figures_.random_cut_edges},
+                         {"remote_reads", partition_figures_.remote_reads},
+                         {"random_remote_reads", partition_figures_.random_remote_reads}};
+  result["window"] = {{"osc", window_->component()},
+                      {"self_test_seconds", window_->self_test_seconds()},
+                      {"passive_progress", window_->self_test_seconds() < ArenaWindow::kAwaySeconds / 2}};
   return result;
 }
 
-std::string Training::nodes_csv(const InspectWork& inspection) const {
+std::string Training::nodes_csv() const {
   std::string text = "node,degree,loss,accuracy,updates,version\n";
   const Graph& graph = experiment_.graph();
   // Where all nodes share one record, they share its line.
-  const bool shared = inspection.lines().size() < options_.nodes;
+  const bool shared = node_lines_.size() < options_.nodes;
   const std::vector<Score>& scores = evaluate_work_->scores();
   for (NodeId node = 0; node < options_.nodes; ++node) {
     const NodeId record = shared ? 0 : node;
-    const InspectWork::NodeLine& line = inspection.lines()[record];
+    const InspectWork::NodeLine& line = node_lines_[record];
     std::string accuracy;
     const auto found = std::lower_bound(evaluated_.begin(), evaluated_.end(), record);
     if (found != evaluated_.end() && *found == record) {

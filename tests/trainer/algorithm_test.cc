@@ -64,7 +64,7 @@ TEST(Algorithm, AnUnknownNameIsRefusedWithTheChoices) {
   const NamedGraph graph = make_graph("ring", 4, 1);
   const std::vector<NodeId> order = locality_order(graph.graph);
   try {
-    make_algorithm("sgdp", {options, graph.graph, order});
+    make_algorithm("sgdp", {options, graph.graph, order, team});
     FAIL() << "it was taken";
   } catch (const Error& error) {
     EXPECT_EQ(error.exit_code(), ExitCode::kUsage);
@@ -276,7 +276,7 @@ TEST(Gossip, EveryNodeTrainsOnceInEveryPeriod) {
   options.gossip_every = {3, 5};
   const NamedGraph network = make_graph(options.graph, options.nodes, options.seed);
   const std::vector<NodeId> order = locality_order(network.graph);
-  const auto algorithm = make_algorithm("gossip", {options, network.graph, order});
+  const auto algorithm = make_algorithm("gossip", {options, network.graph, order, team});
   std::vector<std::vector<std::uint64_t>> trained(options.nodes);
   std::vector<bool> trained_before(options.nodes, false);
   for (std::uint64_t round = 0; round < 60; ++round) {

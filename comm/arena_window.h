@@ -1,0 +1,68 @@
+// Memory of this rank that all others read one-sided: the store's arena and its directory.
+//
+// It comes from MPI_Win_allocate. Ranks of one host get it from one piece of shared memory, which the MPI library maps
+// into all of them; where that is so, mapped() tells where another rank's memory is in this process, and reading it
+// takes no call at all.
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+
+namespace shoal {
+
+enum class HostReads { kMapped, kOneSided };
+
+class ArenaWindow {
+ public:
+  // Collective, as is the destructor. Zeroed, aligned to pages. kOneSided: as if every rank were on a host of its own.
+  ArenaWindow(Communicator& ranks, std::uint64_t bytes, HostReads host_reads);
+  ~ArenaWindow();
+  ArenaWindow(const ArenaWindow&) = delete;
+  ArenaWindow& operator=(const ArenaWindow&) = delete;
+
+  std::span<std::byte> memory() const { return memory_; }
+  // Another rank's memory as this process sees it; null where it does not.
+  const std::byte* mapped(unsigned rank) const { return peers_[rank].mapped; }
+  bool reads_one_sided() const;  // of some ranks
+  // Pages of other ranks that were looked at through mapped() count as this process's until they are let go: after
+  // every so many bytes. Any thread.
+  void looked_at(std::uint64_t bytes);
+  static constexpr std::uint64_t kMappedBytes = 16 << 20;  // at most that many, and part of --ram
+
+  // On the communication thread: starts to read from another rank's memory.
+  void get(unsigned rank, std::uint64_t offset, std::span<std::byte> out, MPI_Request* request);
+
+  const std::string& component() const { return component_; }  // of the MPI library: "rdma", "pt2pt"
+  // How long a read took whose target stayed out of MPI for kAway; progress is passive if that is much less.
+  double self_test_seconds() const { return self_test_seconds_; }
+  static constexpr double kAwaySeconds = 0.05;
+  std::string description() const;  // for people
+
+ private:
+  struct Peer {
+    std::uint64_t skip = 0;  // from the start of the window to the start of the memory
+    std::uint64_t bytes = 0;
+    const std::byte* mapped = nullptr;
+  };
+  void allocate(std::uint64_t bytes);
+  void find_peers(HostReads host_reads);
+  void test_progress();
+
+  Communicator& ranks_;
+  MPI_Win window_ = MPI_WIN_NULL;
+  std::span<std::byte> memory_;
+  std::vector<Peer> peers_;
+  std::atomic<std::uint64_t> looked_at_{0};
+  std::string component_;
+  double self_test_seconds_ = 0;
+};
+
+}  // namespace shoal

@@ -1,0 +1,460 @@
+#include "comm/communicator.h"
+
+#include <fmt/format.h>
+#include <mpi.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <numeric>
+#include <thread>
+
+#include "comm/mpi_error.h"
+
+namespace shoal {
+namespace {
+
+using namespace std::chrono_literals;
+
+// How long the thread naps when a look around found nothing: doubled each time, up to the first where something is
+// under way, to the second where not.
+constexpr auto kShortestNap = 10us;
+constexpr auto kLongestNapExpecting = 200us;
+constexpr auto kLongestNap = 1000us;
+// How long a rank that failed waits for rank 0 to end the run before it does so itself.
+constexpr auto kPatience = 5s;
+constexpr int kFailureTag = 1;
+
+bool launched() {
+  const char* const size = std::getenv("OMPI_COMM_WORLD_SIZE");
+  if (size != nullptr) return std::atoi(size) > 1;
+  return std::getenv("PMIX_RANK") != nullptr || std::getenv("PMI_RANK") != nullptr;
+}
+
+// What a plain machine needs to run without warnings; whoever sets something else keeps it.
+void set_defaults() {
+  const std::pair<const char*, const char*> settings[] = {
+      {"OMPI_MCA_osc", "^ucx"},  // takes windows that it cannot serve over TCP
+      {"OMPI_MCA_pml", "^ucx,cm"},
+      {"OMPI_MCA_btl", "^openib,uct"},  // warn where there is no such network
+      {"OMPI_MCA_btl_base_warn_component_unused", "0"},
+  };
+  for (const auto& [name, value] : settings) ::setenv(name, value, 0);
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+// mpirun binds each of two ranks to one core, with all its threads. What the system itself forbids stays forbidden.
+std::string unbind() {
+  cpu_set_t before;
+  cpu_set_t all;
+  if (::sched_getaffinity(0, sizeof(before), &before) != 0) return {};
+  std::memset(&all, 0xff, sizeof(all));
+  if (::sched_setaffinity(0, sizeof(all), &all) != 0) return {};
+  cpu_set_t now;
+  if (::sched_getaffinity(0, sizeof(now), &now) != 0 || CPU_COUNT(&now) == CPU_COUNT(&before)) return {};
+  return fmt::format("the launcher bound this rank to {} of {} cores; its threads use all of them", CPU_COUNT(&before),
+                     CPU_COUNT(&now));
+}
+
+}  // namespace
+
+void check(int code, std::string_view call) {
+  if (code == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  throw Error(fmt::format("{}: {}", call, std::string_view(text.data(), static_cast<std::size_t>(length))));
+}
+
+class Communicator::Thread {
+ public:
+  explicit Thread(Place& place) : place_(place) {
+    thread_ = std::thread([this] { work(); });
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return joined_; });
+    if (!error_) return;
+    lock.unlock();
+    thread_.join();
+    std::rethrow_exception(error_);
+  }
+
+  ~Thread() {
+    {
+      const std::scoped_lock lock(mutex_);
+      stop_ = true;
+      woken_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+  }
+
+  bool run(std::function<bool()> poll, std::chrono::seconds patience) {
+    auto task = std::make_shared<Task>();
+    task->poll = std::move(poll);
+    std::unique_lock lock(mutex_);
+    new_tasks_.push_back(task);
+    woken_ = true;
+    wake_.notify_one();
+    const auto done = [&] { return task->done; };
+    if (patience == 0s) {
+      changed_.wait(lock, done);
+    } else if (!changed_.wait_for(lock, patience, done)) {
+      return false;
+    }
+    if (task->error) std::rethrow_exception(task->error);
+    return true;
+  }
+
+  void kick() {
+    if (kicked_.exchange(true)) return;
+    {
+      const std::scoped_lock lock(mutex_);
+      woken_ = true;
+    }
+    wake_.notify_one();
+  }
+
+  // On the communication thread.
+  std::vector<CommService*> services;
+  MPI_Comm world = MPI_COMM_NULL;
+
+ private:
+  struct Task {
+    std::function<bool()> poll;
+    std::exception_ptr error;
+    bool done = false;
+  };
+
+  void work() {
+    ::prctl(PR_SET_TIMERSLACK, 1000UL);  // naps are short
+    try {
+      start();
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+    {
+      const std::scoped_lock lock(mutex_);
+      joined_ = true;
+      changed_.notify_all();
+    }
+    if (error_) return;
+    loop();
+    if (listening_ != MPI_REQUEST_NULL) {
+      MPI_Cancel(&listening_);
+      MPI_Wait(&listening_, MPI_STATUS_IGNORE);
+    }
+    MPI_Finalize();
+  }
+
+  void start() {
+    set_defaults();
+    int given = MPI_THREAD_SINGLE;
+    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &given), "MPI_Init_thread");
+    if (given < MPI_THREAD_FUNNELED) throw Error("this MPI library does not allow threads (MPI_THREAD_FUNNELED)");
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &world), "MPI_Comm_dup");
+    check(MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    const auto number = [](auto call, MPI_Comm comm) {
+      int value = 0;
+      check(call(comm, &value), "MPI_Comm_rank");
+      return static_cast<unsigned>(value);
+    };
+    place_.rank = number(MPI_Comm_rank, world);
+    place_.size = number(MPI_Comm_size, world);
+    MPI_Comm local = MPI_COMM_NULL;
+    check(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local), "MPI_Comm_split_type");
+    place_.local_rank = number(MPI_Comm_rank, local);
+    place_.local_size = number(MPI_Comm_size, local);
+    check(MPI_Allreduce(&place_.rank, &place_.host_leader, 1, MPI_UNSIGNED, MPI_MIN, local), "MPI_Allreduce");
+    MPI_Comm_free(&local);
+    int first_here = place_.local_rank == 0 ? 1 : 0;
+    int hosts = 0;
+    check(MPI_Allreduce(&first_here, &hosts, 1, MPI_INT, MPI_SUM, world), "MPI_Allreduce");
+    place_.hosts = static_cast<unsigned>(hosts);
+    if (place_.rank == 0) listen();
+  }
+
+  void loop() {
+    auto nap = std::chrono::microseconds(kShortestNap);
+    std::vector<std::shared_ptr<Task>> tasks;
+    for (;;) {
+      kicked_ = false;
+      {
+        const std::scoped_lock lock(mutex_);
+        tasks.insert(tasks.end(), new_tasks_.begin(), new_tasks_.end());
+        new_tasks_.clear();
+        if (stop_ && tasks.empty()) return;
+      }
+      bool moved = false;
+      std::erase_if(tasks, [&](const std::shared_ptr<Task>& task) {
+        if (!advance(*task)) return false;
+        moved = true;
+        return true;
+      });
+      bool expecting = !tasks.empty();
+      for (CommService* service : services) {
+        moved |= service->poll();
+        expecting |= service->expecting();
+      }
+      hear();
+      if (moved) {
+        nap = kShortestNap;
+        continue;
+      }
+      std::unique_lock lock(mutex_);
+      if (wake_.wait_for(lock, nap, [this] { return woken_; })) nap = kShortestNap;
+      woken_ = false;
+      nap = std::min<std::chrono::microseconds>(2 * nap, expecting ? kLongestNapExpecting : kLongestNap);
+    }
+  }
+
+  bool advance(Task& task) {
+    bool done = true;
+    std::exception_ptr error;
+    try {
+      done = task.poll();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    if (!done) return false;
+    const std::scoped_lock lock(mutex_);
+    task.error = error;
+    task.done = true;
+    changed_.notify_all();
+    return true;
+  }
+
+  // Rank 0: another rank failed.
+  void listen() {
+    check(MPI_Irecv(heard_.data(), static_cast<int>(heard_.size()), MPI_CHAR, MPI_ANY_SOURCE, kFailureTag, world,
+                    &listening_),
+          "MPI_Irecv");
+  }
+
+  void hear() {
+    if (listening_ == MPI_REQUEST_NULL) return;
+    int arrived = 0;
+    MPI_Status status;
+    MPI_Test(&listening_, &arrived, &status);
+    if (arrived == 0) return;
+    int length = 0;
+    MPI_Get_count(&status, MPI_CHAR, &length);
+    const std::string_view text(heard_.data(), static_cast<std::size_t>(std::max(1, length)));
+    std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()) - 1, text.data() + 1);
+    std::fflush(stderr);
+    MPI_Abort(world, text[0]);
+  }
+
+  Place& place_;
+  MPI_Request listening_ = MPI_REQUEST_NULL;
+  std::array<char, 2048> heard_{};
+  std::atomic<bool> kicked_{false};
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable wake_;
+  std::condition_variable changed_;
+  std::vector<std::shared_ptr<Task>> new_tasks_;
+  std::exception_ptr error_;
+  bool joined_ = false;
+  bool woken_ = false;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+Communicator::Communicator() {
+  place_.host = host_name();
+  if (!launched()) return;
+  remarks_ = unbind();
+  thread_ = std::make_unique<Thread>(place_);
+}
+
+Communicator::~Communicator() = default;
+
+void Communicator::run(std::function<bool()> poll) { thread_->run(std::move(poll), 0s); }
+void Communicator::kick() { thread_->kick(); }
+
+void Communicator::add(CommService* service) {
+  run([&] {
+    thread_->services.push_back(service);
+    return true;
+  });
+}
+
+void Communicator::remove(CommService* service) {
+  run([&] {
+    std::erase(thread_->services, service);
+    return true;
+  });
+}
+
+namespace {
+
+// A task that starts a request and is done when the request is.
+template <typename Start>
+std::function<bool()> until_done(Start start) {
+  return [start, request = MPI_REQUEST_NULL, started = false]() mutable {
+    if (!started) start(&request);
+    started = true;
+    int done = 0;
+    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    return done != 0;
+  };
+}
+
+}  // namespace
+
+void Communicator::barrier() {
+  if (alone()) return;
+  run(until_done([this](MPI_Request* request) { check(MPI_Ibarrier(thread_->world, request), "MPI_Ibarrier"); }));
+}
+
+void Communicator::sum(std::span<std::int64_t> values) {
+  if (alone()) return;
+  // MPI counts in int. Sums of unsigned values wrap around; those of signed ones may do anything.
+  for (std::size_t at = 0; at < values.size();) {
+    const std::size_t count = std::min<std::size_t>(values.size() - at, std::size_t{1} << 24);
+    run(until_done([&](MPI_Request* request) {
+      check(MPI_Iallreduce(MPI_IN_PLACE, values.data() + at, static_cast<int>(count), MPI_UINT64_T, MPI_SUM,
+                           thread_->world, request),
+            "MPI_Iallreduce");
+    }));
+    at += count;
+  }
+}
+
+void Communicator::sum_at_first(std::span<std::int64_t> values) {
+  if (alone()) return;
+  for (std::size_t at = 0; at < values.size();) {
+    const std::size_t count = std::min<std::size_t>(values.size() - at, std::size_t{1} << 24);
+    run(until_done([&](MPI_Request* request) {
+      const void* const from = first() ? MPI_IN_PLACE : values.data() + at;
+      check(MPI_Ireduce(from, values.data() + at, static_cast<int>(count), MPI_UINT64_T, MPI_SUM, 0, thread_->world,
+                        request),
+            "MPI_Ireduce");
+    }));
+    at += count;
+  }
+}
+
+std::int64_t Communicator::least(std::int64_t value) {
+  if (alone()) return value;
+  run(until_done([&](MPI_Request* request) {
+    check(MPI_Iallreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, MPI_MIN, thread_->world, request), "MPI_Iallreduce");
+  }));
+  return value;
+}
+
+std::vector<std::vector<std::byte>> Communicator::gather_everywhere(std::span<const std::byte> bytes) {
+  if (alone()) return {{bytes.begin(), bytes.end()}};
+  std::vector<std::int64_t> sizes(size(), 0);
+  sizes[rank()] = static_cast<std::int64_t>(bytes.size());
+  sum(sizes);
+  std::vector<std::vector<std::byte>> all(size());
+  // One rank after the other, in pieces that MPI can count.
+  for (unsigned from = 0; from < size(); ++from) {
+    all[from].resize(static_cast<std::size_t>(sizes[from]));
+    if (from == rank()) std::copy(bytes.begin(), bytes.end(), all[from].begin());
+    for (std::size_t at = 0; at < all[from].size();) {
+      const std::size_t count = std::min<std::size_t>(all[from].size() - at, std::size_t{1} << 30);
+      run(until_done([&](MPI_Request* request) {
+        check(MPI_Ibcast(all[from].data() + at, static_cast<int>(count), MPI_BYTE, static_cast<int>(from),
+                         thread_->world, request),
+              "MPI_Ibcast");
+      }));
+      at += count;
+    }
+  }
+  return all;
+}
+
+std::vector<std::vector<std::byte>> Communicator::gather(std::span<const std::byte> bytes) {
+  if (alone()) return {{bytes.begin(), bytes.end()}};
+  std::vector<std::int64_t> sizes(size(), 0);
+  sizes[rank()] = static_cast<std::int64_t>(bytes.size());
+  sum(sizes);
+  constexpr int kTag = 2;
+  std::vector<std::vector<std::byte>> all(first() ? size() : 0);
+  if (first()) all[0].assign(bytes.begin(), bytes.end());
+  for (unsigned from = 1; from < size(); ++from) {
+    if (!first() && from != rank()) continue;
+    const auto whole = static_cast<std::size_t>(sizes[from]);
+    if (first()) all[from].resize(whole);
+    for (std::size_t at = 0; at < whole;) {
+      const std::size_t count = std::min<std::size_t>(whole - at, std::size_t{1} << 30);
+      run(until_done([&](MPI_Request* request) {
+        if (first()) {
+          check(MPI_Irecv(all[from].data() + at, static_cast<int>(count), MPI_BYTE, static_cast<int>(from), kTag,
+                          thread_->world, request),
+                "MPI_Irecv");
+        } else {
+          check(MPI_Isend(bytes.data() + at, static_cast<int>(count), MPI_BYTE, 0, kTag, thread_->world, request),
+                "MPI_Isend");
+        }
+      }));
+      at += count;
+    }
+  }
+  return all;
+}
+
+std::vector<std::byte> Communicator::broadcast(std::vector<std::byte> bytes) {
+  if (alone()) return bytes;
+  std::vector<std::int64_t> length{first() ? static_cast<std::int64_t>(bytes.size()) : 0};
+  sum(length);
+  bytes.resize(static_cast<std::size_t>(length[0]));
+  run(until_done([&](MPI_Request* request) {
+    check(MPI_Ibcast(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, 0, thread_->world, request), "MPI_Ibcast");
+  }));
+  return bytes;
+}
+
+void Communicator::fail(const std::string& message, ExitCode code) {
+  if (alone()) {
+    fmt::print(stderr, "{}\n", message);
+    return;
+  }
+  const std::string said = fmt::format("{}{}", static_cast<char>(code), message).substr(0, 2047);
+  const auto end_it_here = [&] {
+    std::fprintf(stderr, "%s\n", said.c_str() + 1);
+    std::fflush(stderr);
+  };
+  try {
+    if (first()) {
+      thread_->run(
+          [&] {
+            end_it_here();
+            MPI_Abort(thread_->world, static_cast<int>(code));
+            return true;
+          },
+          kPatience);
+    } else {
+      thread_->run(until_done([&](MPI_Request* request) {
+                     check(MPI_Isend(said.data(), static_cast<int>(said.size()), MPI_CHAR, 0, kFailureTag,
+                                     thread_->world, request),
+                           "MPI_Isend");
+                   }),
+                   kPatience);
+      std::this_thread::sleep_for(kPatience);
+    }
+  } catch (...) {
+    // Then without MPI.
+  }
+  // Rank 0 does not answer: say it here. The launcher ends the others.
+  end_it_here();
+  ::_exit(static_cast<int>(code));
+}
+
+}  // namespace shoal

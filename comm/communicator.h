@@ -1,0 +1,87 @@
+// The other ranks, and the one thread that speaks to them.
+//
+// One communication thread per rank makes every MPI call, from MPI_Init to MPI_Finalize. Other threads hand it tasks
+// and sleep; it polls what is under way, so that a rank whose workers compute still answers, and naps when nothing
+// moves, so that the workers keep the cores. A process that no launcher started is a rank alone: it makes no MPI call
+// at all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "store/error.h"
+
+namespace shoal {
+
+// Something that is polled on the communication thread for as long as it is there.
+class CommService {
+ public:
+  virtual ~CommService() = default;
+  virtual bool poll() = 0;             // whether anything moved
+  virtual bool expecting() const = 0;  // something is under way: poll again soon
+};
+
+class Communicator {
+ public:
+  // Joins the ranks that a launcher (mpirun, srun) started with this one, if any.
+  Communicator();
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  unsigned rank() const { return place_.rank; }
+  unsigned size() const { return place_.size; }
+  unsigned local_rank() const { return place_.local_rank; }  // among the ranks of this host
+  unsigned local_size() const { return place_.local_size; }
+  unsigned hosts() const { return place_.hosts; }
+  unsigned host_leader() const { return place_.host_leader; }  // the lowest rank of this host
+  const std::string& host() const { return place_.host; }
+  bool alone() const { return place_.size == 1; }
+  bool first() const { return place_.rank == 0; }
+  const std::string& remarks() const { return remarks_; }  // about the launch, for people; may be empty
+
+  // Collectives: all ranks call the same ones in the same order, from one thread at a time.
+  void barrier();
+  // Element by element, wrapping around: exact, so the sum has the same bits for any number of ranks.
+  void sum(std::span<std::int64_t> values);
+  void sum_at_first(std::span<std::int64_t> values);  // the other ranks' values stay as they are
+  std::int64_t least(std::int64_t value);
+  // What every rank gave, by rank: on rank 0, and on all.
+  std::vector<std::vector<std::byte>> gather(std::span<const std::byte> bytes);
+  std::vector<std::vector<std::byte>> gather_everywhere(std::span<const std::byte> bytes);
+  std::vector<std::byte> broadcast(std::vector<std::byte> bytes);  // rank 0's
+
+  // Ends all ranks: rank 0 prints the first such message, once, and the launcher returns the exit code. Does not return
+  // unless the rank is alone.
+  void fail(const std::string& message, ExitCode code);
+
+  // For comm/ alone. run() returns when `poll` has returned true; it is called on the communication thread, again and
+  // again, and must not wait.
+  void run(std::function<bool()> poll);
+  void add(CommService* service);
+  void remove(CommService* service);
+  void kick();  // there is something to poll
+
+ private:
+  struct Place {
+    unsigned rank = 0;
+    unsigned size = 1;
+    unsigned local_rank = 0;
+    unsigned local_size = 1;
+    unsigned hosts = 1;
+    unsigned host_leader = 0;
+    std::string host;
+  };
+  class Thread;
+
+  Place place_;
+  std::string remarks_;
+  std::unique_ptr<Thread> thread_;  // null: alone
+};
+
+}  // namespace shoal

@@ -1,0 +1,390 @@
+#include "comm/neighbour_reads.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <utility>
+
+#include "comm/mpi_error.h"
+#include "store/error.h"
+#include "store/record.h"
+
+namespace shoal {
+namespace {
+
+constexpr int kTag = 1;
+// Reads of a record that its owner keeps moving, before it is asked to hold still.
+constexpr unsigned kMostTries = 3;
+
+}  // namespace
+
+void NeighbourFigures::add(const NeighbourFigures& other) {
+  shared_bytes += other.shared_bytes;
+  one_sided_bytes += other.one_sided_bytes;
+  requested_bytes += other.requested_bytes;
+  torn += other.torn;
+  lag_sum += other.lag_sum;
+  lag_most = std::max(lag_most, other.lag_most);
+  lag_count += other.lag_count;
+}
+
+std::uint64_t NeighbourReads::head_bytes(NodeId nodes) {
+  return round_up(kDirectoryOffset + nodes * sizeof(DirectoryEntry), kBlockBytes);
+}
+
+NeighbourReads::NeighbourReads(Communicator& ranks, ArenaWindow& window, Setup setup)
+    : ranks_(ranks),
+      window_(window),
+      setup_(std::move(setup)),
+      record_bytes_(setup_.layout.record_bytes(Part::kPublic)),
+      readings_(kMostReadings),
+      requests_(kMostReadings, MPI_REQUEST_NULL),
+      send_buffers_(kMostSends),
+      sends_(kMostSends, MPI_REQUEST_NULL),
+      indices_(std::max(kMostReadings, kMostSends)) {
+  for (std::uint32_t slot = kMostReadings; slot-- > 0;) free_readings_.push_back(slot);
+  announce(0);
+  for (DirectoryEntry& entry : directory()) new (&entry) DirectoryEntry;
+  ranks_.run([&] {
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &channel_), "MPI_Comm_dup");
+    check(MPI_Comm_set_errhandler(channel_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check(MPI_Recv_init(&received_, sizeof(received_), MPI_BYTE, MPI_ANY_SOURCE, kTag, channel_, &receiving_),
+          "MPI_Recv_init");
+    check(MPI_Start(&receiving_), "MPI_Start");
+    return true;
+  });
+  ranks_.barrier();  // all directories are empty, and all listen
+  ranks_.add(this);
+}
+
+NeighbourReads::~NeighbourReads() {
+  ranks_.remove(this);
+  ranks_.run([&] {
+    MPI_Cancel(&receiving_);
+    MPI_Wait(&receiving_, MPI_STATUS_IGNORE);
+    MPI_Request_free(&receiving_);
+    MPI_Comm_free(&channel_);
+    return true;
+  });
+}
+
+std::span<DirectoryEntry> NeighbourReads::directory() const {
+  return {reinterpret_cast<DirectoryEntry*>(window_.memory().data() + kDirectoryOffset), setup_.nodes[ranks_.rank()]};
+}
+
+std::span<std::byte> NeighbourReads::arena() const { return window_.memory().subspan(arena_offset(ranks_.rank())); }
+
+void NeighbourReads::connect(std::uint64_t store_id) {
+  const auto ids = ranks_.gather_everywhere(std::as_bytes(std::span(&store_id, 1)));
+  for (const auto& id : ids) {
+    store_ids_.emplace_back();
+    std::memcpy(&store_ids_.back(), id.data(), sizeof(std::uint64_t));
+  }
+}
+
+void NeighbourReads::announce(std::uint64_t rounds) {
+  std::atomic_ref(*reinterpret_cast<std::uint64_t*>(window_.memory().data())).store(rounds, std::memory_order_release);
+}
+
+std::uint64_t NeighbourReads::slowest() {
+  std::vector<std::uint64_t> done(ranks_.size(), std::numeric_limits<std::uint64_t>::max());
+  std::vector<MPI_Request> requests;
+  for (unsigned rank = 0; rank < ranks_.size(); ++rank) {
+    if (window_.mapped(rank) == nullptr) continue;
+    auto* const word = const_cast<std::uint64_t*>(reinterpret_cast<const std::uint64_t*>(window_.mapped(rank)));
+    done[rank] = std::atomic_ref(*word).load(std::memory_order_acquire);
+  }
+  ranks_.run([&, started = false]() mutable {
+    for (unsigned rank = 0; !started && rank < ranks_.size(); ++rank) {
+      if (rank == ranks_.rank() || window_.mapped(rank) != nullptr) continue;
+      requests.push_back(MPI_REQUEST_NULL);
+      window_.get(rank, 0, std::as_writable_bytes(std::span(&done[rank], 1)), &requests.back());
+    }
+    started = true;
+    int all = 0;
+    check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &all, MPI_STATUSES_IGNORE), "MPI_Testall");
+    return all != 0;
+  });
+  return *std::min_element(done.begin(), done.end());
+}
+
+NeighbourFigures NeighbourReads::take_figures() {
+  const std::scoped_lock lock(mutex_);
+  return std::exchange(figures_, {});
+}
+
+// The engine's side.
+
+bool NeighbourReads::wanted(NodeId guest, Version version) const {
+  return versions_.empty() ? version != 0 : version == versions_[guest];
+}
+
+const DirectoryEntry* NeighbourReads::mapped_entry(const Guest& guest) const {
+  const std::byte* const memory = window_.mapped(guest.owner);
+  return memory == nullptr ? nullptr : reinterpret_cast<const DirectoryEntry*>(memory + kDirectoryOffset) + guest.node;
+}
+
+void NeighbourReads::note_lag(Version version) {
+  if (!versions_.empty()) return;
+  const std::uint64_t lag = own_version_ > version ? own_version_ - version : 0;
+  figures_.lag_sum += lag;
+  figures_.lag_most = std::max(figures_.lag_most, lag);
+  ++figures_.lag_count;
+}
+
+// As a seqlock is read: the entry, the record, and the entry again.
+bool NeighbourReads::read_mapped(NodeId guest, std::byte* record) {
+  const Guest& from = setup_.guests[guest];
+  const DirectoryEntry* const entry = mapped_entry(from);
+  if (entry == nullptr) return false;
+  for (unsigned tries = 0; tries < kMostTries; ++tries) {
+    const Version version = entry->version.load(std::memory_order_acquire);
+    const std::uint64_t offset = entry->offset.load(std::memory_order_relaxed);
+    if (!wanted(guest, version)) return false;
+    std::memcpy(record, window_.mapped(from.owner) + arena_offset(from.owner) + offset, record_bytes_);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    const bool whole = entry->version.load(std::memory_order_relaxed) == version &&
+                       entry->offset.load(std::memory_order_relaxed) == offset;
+    window_.looked_at(record_bytes_);
+    const std::scoped_lock lock(mutex_);
+    if (whole) {
+      figures_.shared_bytes += record_bytes_;
+      note_lag(version);
+      return true;
+    }
+    ++figures_.torn;
+  }
+  return false;
+}
+
+bool NeighbourReads::fetch(std::uint32_t frame, NodeId guest, std::byte* record) {
+  if (read_mapped(guest, record)) return true;
+  Reading reading;
+  reading.frame = frame;
+  reading.guest = guest;
+  reading.record = record;
+  {
+    const std::scoped_lock lock(mutex_);
+    asked_.push_back(reading);
+  }
+  ranks_.kick();
+  return false;
+}
+
+void NeighbourReads::serve(const ServeRequest& request, std::uint32_t place, Version version, std::uint64_t offset) {
+  const auto rank = static_cast<unsigned>(request.ticket >> 32);
+  const Message message{Message::Kind::kReady, request.node, version, request.ticket & 0xffffffff, offset, place};
+  {
+    const std::scoped_lock lock(mutex_);
+    answers_.push_back({rank, message});
+  }
+  ranks_.kick();
+}
+
+bool NeighbourReads::has_news() { return have_news_.load(); }
+
+void NeighbourReads::collect(News& news) {
+  news.arrived.clear();
+  news.asked.clear();
+  news.released.clear();
+  const std::scoped_lock lock(mutex_);
+  have_news_ = false;
+  if (error_) std::rethrow_exception(error_);
+  std::swap(news, news_);
+}
+
+void NeighbourReads::set_wake(std::function<void()> wake) {
+  const std::scoped_lock lock(wake_mutex_);
+  wake_ = std::move(wake);
+}
+
+// The communication thread's side.
+
+bool NeighbourReads::poll() {
+  bool moved = false;
+  try {
+    moved = move();
+  } catch (...) {
+    const std::scoped_lock lock(mutex_);
+    if (!error_) error_ = std::current_exception();
+    have_news_ = true;
+  }
+  if (have_news_) {
+    const std::scoped_lock lock(wake_mutex_);
+    if (wake_) wake_();
+  }
+  return moved;
+}
+
+bool NeighbourReads::move() {
+  bool moved = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    moved = !asked_.empty() || !answers_.empty();
+    waiting_.insert(waiting_.end(), asked_.begin(), asked_.end());
+    asked_.clear();
+    to_send_.insert(to_send_.end(), answers_.begin(), answers_.end());
+    answers_.clear();
+  }
+  while (!waiting_.empty() && !free_readings_.empty()) {
+    const std::uint32_t slot = free_readings_.back();
+    free_readings_.pop_back();
+    readings_[slot] = waiting_.front();
+    waiting_.pop_front();
+    ++active_;
+    begin(slot);
+  }
+  int count = 0;
+  check(MPI_Testsome(kMostReadings, requests_.data(), &count, indices_.data(), MPI_STATUSES_IGNORE), "MPI_Testsome");
+  for (int i = 0; count != MPI_UNDEFINED && i < count; ++i) {
+    got(static_cast<std::uint32_t>(indices_[static_cast<std::size_t>(i)]));
+    moved = true;
+  }
+  while (receive()) moved = true;
+  moved |= send();
+  return moved;
+}
+
+void NeighbourReads::begin(std::uint32_t slot) {
+  Reading& reading = readings_[slot];
+  const Guest& from = setup_.guests[reading.guest];
+  if (window_.mapped(from.owner) != nullptr) {
+    // The engine has looked into the directory already.
+    ask(slot);
+    return;
+  }
+  reading.stage = Reading::Stage::kEntry;
+  window_.get(from.owner, kDirectoryOffset + from.node * sizeof(DirectoryEntry), std::as_writable_bytes(std::span(reading.entry)),
+              &requests_[slot]);
+}
+
+void NeighbourReads::get_record(std::uint32_t slot, std::uint64_t offset) {
+  const Reading& reading = readings_[slot];
+  const unsigned owner = setup_.guests[reading.guest].owner;
+  window_.get(owner, arena_offset(owner) + offset, {reading.record, record_bytes_}, &requests_[slot]);
+}
+
+void NeighbourReads::ask(std::uint32_t slot) {
+  Reading& reading = readings_[slot];
+  reading.stage = Reading::Stage::kAsked;
+  const Guest& from = setup_.guests[reading.guest];
+  const Version version = versions_.empty() ? kAnyVersion : versions_[reading.guest];
+  to_send_.push_back({from.owner, {Message::Kind::kAsk, from.node, version, slot, 0, 0}});
+}
+
+void NeighbourReads::got(std::uint32_t slot) {
+  Reading& reading = readings_[slot];
+  const Guest& from = setup_.guests[reading.guest];
+  if (reading.stage == Reading::Stage::kEntry) {
+    reading.version = reading.entry[0];
+    if (!wanted(reading.guest, reading.version)) {
+      ask(slot);
+      return;
+    }
+    reading.stage = Reading::Stage::kRecord;
+    get_record(slot, reading.entry[1]);
+    return;
+  }
+  const std::string wrong =
+      defect(reading.record, {Part::kPublic, from.node, reading.version}, record_bytes_, store_ids_[from.owner]);
+  if (reading.stage == Reading::Stage::kServed) {
+    to_send_.push_back({from.owner, {Message::Kind::kRelease, from.node, 0, 0, 0, reading.place}});
+    if (!wrong.empty()) {
+      throw Error(fmt::format("the record of node {} of rank {} came damaged over the network: {}", from.node,
+                              from.owner, wrong));
+    }
+    arrived(slot);
+    return;
+  }
+  if (wrong.empty()) {
+    arrived(slot);
+    return;
+  }
+  {
+    const std::scoped_lock lock(mutex_);
+    ++figures_.torn;
+  }
+  if (++reading.tries < kMostTries) {
+    begin(slot);
+  } else {
+    ask(slot);
+  }
+}
+
+void NeighbourReads::served(const Message& message) {
+  const auto slot = static_cast<std::uint32_t>(message.ticket);
+  Reading& reading = readings_[slot];
+  SHOAL_CHECK(reading.stage == Reading::Stage::kAsked);
+  reading.stage = Reading::Stage::kServed;
+  reading.version = message.version;
+  reading.place = message.place;
+  const Guest& from = setup_.guests[reading.guest];
+  if (const std::byte* const memory = window_.mapped(from.owner); memory != nullptr) {
+    std::memcpy(reading.record, memory + arena_offset(from.owner) + message.offset, record_bytes_);
+    window_.looked_at(record_bytes_);
+    to_send_.push_back({from.owner, {Message::Kind::kRelease, from.node, 0, 0, 0, reading.place}});
+    arrived(slot);
+  } else {
+    get_record(slot, message.offset);
+  }
+}
+
+void NeighbourReads::arrived(std::uint32_t slot) {
+  const Reading& reading = readings_[slot];
+  {
+    const std::scoped_lock lock(mutex_);
+    const bool asked = reading.stage == Reading::Stage::kServed;
+    (asked ? figures_.requested_bytes : figures_.one_sided_bytes) += record_bytes_;
+    note_lag(reading.version);
+    news_.arrived.push_back(reading.frame);
+    have_news_ = true;
+  }
+  --active_;
+  free_readings_.push_back(slot);
+}
+
+bool NeighbourReads::receive() {
+  int there = 0;
+  MPI_Status status;
+  check(MPI_Test(&receiving_, &there, &status), "MPI_Test");
+  if (there == 0) return false;
+  const Message message = received_;
+  check(MPI_Start(&receiving_), "MPI_Start");
+  if (message.kind == Message::Kind::kReady) {
+    served(message);
+    return true;
+  }
+  const std::scoped_lock lock(mutex_);
+  if (message.kind == Message::Kind::kAsk) {
+    const std::uint64_t ticket = static_cast<std::uint64_t>(status.MPI_SOURCE) << 32 | message.ticket;
+    news_.asked.push_back({message.node, message.version, ticket});
+  } else {
+    news_.released.push_back(static_cast<std::uint32_t>(message.place));
+  }
+  have_news_ = true;
+  return true;
+}
+
+bool NeighbourReads::send() {
+  int count = 0;
+  check(MPI_Testsome(kMostSends, sends_.data(), &count, indices_.data(), MPI_STATUSES_IGNORE), "MPI_Testsome");
+  if (count != MPI_UNDEFINED) sending_ -= static_cast<std::uint32_t>(count);
+  bool sent = false;
+  for (std::uint32_t k = 0; k < kMostSends && !to_send_.empty(); ++k) {
+    if (sends_[k] != MPI_REQUEST_NULL) continue;
+    send_buffers_[k] = to_send_.front().message;
+    check(MPI_Isend(&send_buffers_[k], sizeof(Message), MPI_BYTE, static_cast<int>(to_send_.front().rank), kTag,
+                    channel_, &sends_[k]),
+          "MPI_Isend");
+    to_send_.pop_front();
+    ++sending_;
+    sent = true;
+  }
+  return sent;
+}
+
+}  // namespace shoal

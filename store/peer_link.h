@@ -1,0 +1,60 @@
+// What joins a store to the stores of other ranks: the records of theirs that its steps read, and its own that they
+// read.
+//
+// The store knows no MPI; comm/ implements PeerLink. A guest is a node of another store. Plans name it by an id from
+// StoreOptions::nodes on, only among the reads of a step. The engine asks for its record when a step needs it, keeps it
+// in a frame like its own for as long as the round uses it, and lets go of it at the round's end at the latest.
+//
+// The other way round, a directory says which of the own public records are in RAM, where, and in which version; it
+// lies, like the arena, in memory that others can read. What is not in RAM they ask for: the engine brings it into one
+// of the frames that are reserved for serving and keeps it there until they have it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "store/types.h"
+
+namespace shoal {
+
+// Of one public record. Written by the engine thread alone; read by anyone, like a seqlock: version, offset, the
+// record, and both again. Whoever cannot look again checks the record's header, which is sealed before it is listed.
+struct DirectoryEntry {
+  std::atomic<Version> version{0};       // 0: not in RAM
+  std::atomic<std::uint64_t> offset{0};  // of the record, from the start of the arena
+};
+static_assert(sizeof(DirectoryEntry) == 16 && std::atomic<Version>::is_always_lock_free);
+
+inline constexpr Version kAnyVersion = 0;
+
+struct ServeRequest {
+  NodeId node = kNoNode;
+  Version version = kAnyVersion;  // may be one that the end of the running round makes current
+  std::uint64_t ticket = 0;       // the asker's
+};
+
+class PeerLink {
+ public:
+  struct News {
+    std::vector<std::uint32_t> arrived;   // frames
+    std::vector<ServeRequest> asked;      // by others
+    std::vector<std::uint32_t> released;  // places of served records that the askers have
+  };
+
+  virtual ~PeerLink() = default;
+
+  // Called on the engine thread; none of them blocks. `record` is StateLayout::record_bytes(Part::kPublic) long.
+  // True: the record is there already; false: it is on its way, and the frame will be among those arrived.
+  virtual bool fetch(std::uint32_t frame, NodeId guest, std::byte* record) = 0;
+  virtual void serve(const ServeRequest& request, std::uint32_t place, Version version, std::uint64_t offset) = 0;
+  virtual bool has_news() = 0;
+  virtual void collect(News& news) = 0;  // replaces the contents; throws what went wrong
+
+  // Whom to tell that there is news; empty: nobody. Does not return while the function before is being called.
+  virtual void set_wake(std::function<void()> wake) = 0;
+};
+
+}  // namespace shoal
