@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "store/device_choice.h"
@@ -46,6 +47,10 @@ struct StoreOptions {
   std::span<std::byte> region;
   Want huge_pages = Want::kTry;
   Want page_lock = Want::kNo;
+
+  // Which of the checkpoints that are there (StateStore::checkpoints) open() takes up; empty: the newest, though it may
+  // be prepared only. One rank alone needs no more; of several, each must be given one that all of them have.
+  std::optional<std::uint64_t> open_epoch;
 
   // Only for StateStore::create: an existing store of this directory is deleted first.
   bool overwrite = false;
