@@ -258,8 +258,8 @@ void NeighbourReads::begin(std::uint32_t slot) {
     return;
   }
   reading.stage = Reading::Stage::kEntry;
-  window_.get(from.owner, kDirectoryOffset + from.node * sizeof(DirectoryEntry), std::as_writable_bytes(std::span(reading.entry)),
-              &requests_[slot]);
+  window_.get(from.owner, kDirectoryOffset + from.node * sizeof(DirectoryEntry),
+              std::as_writable_bytes(std::span(reading.entry)), &requests_[slot]);
 }
 
 void NeighbourReads::get_record(std::uint32_t slot, std::uint64_t offset) {

@@ -179,8 +179,7 @@ class NodePipeline::Flow {
       times_.compute += seconds(worker.compute) / workers;
     }
     times_.waiting_for_neighbours = seconds(waited_at_end_) + report.neighbour_stalled_seconds;
-    times_.waiting_for_store =
-        std::max(0.0, times_.wall - times_.mix - times_.compute - times_.waiting_for_neighbours);
+    times_.waiting_for_store = std::max(0.0, times_.wall - times_.mix - times_.compute - times_.waiting_for_neighbours);
     times_.waiting_for_write_back = std::min(report.write_stalled_seconds, times_.waiting_for_store);
     times_.waiting_for_compute = seconds(Clock::duration(waited_.load()));
   }

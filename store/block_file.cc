@@ -53,8 +53,10 @@ int truncate_file(int fd, std::uint64_t bytes) {
 
 }  // namespace
 
-BlockFile::BlockFile(const std::filesystem::path& path, OpenMode mode, Caching caching) : path_(path) {
-  const int flags = O_RDWR | (mode == OpenMode::kCreate ? O_CREAT | O_TRUNC : 0);
+BlockFile::BlockFile(const std::filesystem::path& path, OpenMode mode, Caching caching, FileAccess access)
+    : path_(path) {
+  const int flags =
+      (access == FileAccess::kReadOnly ? O_RDONLY : O_RDWR) | (mode == OpenMode::kCreate ? O_CREAT | O_TRUNC : 0);
   if (caching == Caching::kDirect) {
     fd_ = open_retrying(path, flags | O_DIRECT);
     if (fd_ < 0 && errno == EINVAL) direct_refusal_ = fmt::format("open {}: {}", path.string(), errno_text(EINVAL));

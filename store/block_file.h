@@ -15,11 +15,13 @@
 namespace shoal {
 
 enum class Caching { kDirect, kPageCache };
+enum class FileAccess { kReadWrite, kReadOnly };
 
 class BlockFile {
  public:
   // kDirect where the file system refuses O_DIRECT opens through the page cache; direct_refusal() then says why.
-  BlockFile(const std::filesystem::path& path, OpenMode mode, Caching caching);
+  BlockFile(const std::filesystem::path& path, OpenMode mode, Caching caching,
+            FileAccess access = FileAccess::kReadWrite);
   ~BlockFile();
   BlockFile(const BlockFile&) = delete;
   BlockFile& operator=(const BlockFile&) = delete;

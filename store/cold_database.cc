@@ -51,19 +51,21 @@ class NoLog : public rocksdb::Logger {
   void Logv(const char*, va_list) override {}
 };
 
-// Asks the file system, since RocksDB only fails when it opens the database.
-ModeReport probe_direct_io(const fs::path& directory) {
+// Asks the file system, since RocksDB only fails when it opens the database. A reader asks with a file that is there.
+ModeReport probe_direct_io(const fs::path& directory, ColdAccess access) {
   ModeReport report{"cold tier I/O", "direct", "direct", ""};
-  const fs::path path = directory / "probe";
-  const int file = ::open(path.c_str(), O_CREAT | O_RDWR | O_DIRECT | O_CLOEXEC, 0644);
+  const bool read = access == ColdAccess::kRead;
+  const fs::path path = directory / (read ? "CURRENT" : "probe");
+  const int flags = read ? O_RDONLY : O_CREAT | O_RDWR;
+  const int file = ::open(path.c_str(), flags | O_DIRECT | O_CLOEXEC, 0644);
   if (file < 0) {
-    if (errno != EINVAL) throw_errno(fmt::format("creating {}", path.string()), errno);
+    if (errno != EINVAL) throw_errno(fmt::format("opening {}", path.string()), errno);
     report.actual = "buffered";
     report.reason = fmt::format("O_DIRECT is refused in {}: {}", directory.string(), errno_text(errno));
   } else {
     ::close(file);
   }
-  remove_file(path);
+  if (!read) remove_file(path);
   return report;
 }
 
@@ -115,8 +117,8 @@ rocksdb::Options tuned(const ColdOptions& cold, bool direct) {
   options.info_log = std::make_shared<NoLog>();
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
-  options.create_if_missing = cold.create;
-  options.error_if_exists = cold.create;
+  options.create_if_missing = cold.access == ColdAccess::kCreate;
+  options.error_if_exists = cold.access == ColdAccess::kCreate;
   options.create_missing_column_families = true;
   return options;
 }
@@ -177,11 +179,14 @@ std::uint64_t read_commit_number(rocksdb::DB& db, const fs::path& directory) {
 
 // Opening a database removes the files it does not know of, so one that a damaged MANIFEST has rolled back is noticed
 // before. And so is one that another run has open.
-void look_before_opening(const fs::path& directory, const rocksdb::Options& options) {
-  const DirectoryLock lock(directory);
-  remove_file(directory / kIncomingRecords);
-  remove_file(directory / kIncomingValues);
-  if (options.create_if_missing) {
+void look_before_opening(const fs::path& directory, const rocksdb::Options& options, ColdAccess access) {
+  std::optional<DirectoryLock> lock;
+  if (access != ColdAccess::kRead) {
+    lock.emplace(directory);
+    remove_file(directory / kIncomingRecords);
+    remove_file(directory / kIncomingValues);
+  }
+  if (access == ColdAccess::kCreate) {
     remove_file(commit_mark_path(directory));
     return;
   }
@@ -192,14 +197,15 @@ void look_before_opening(const fs::path& directory, const rocksdb::Options& opti
 }
 
 void require_presence(const ColdOptions& options) {
+  const bool create = options.access == ColdAccess::kCreate;
   std::error_code error;
-  if (options.create) fs::create_directories(options.directory, error);
+  if (create) fs::create_directories(options.directory, error);
   const bool exists = !error && fs::exists(options.directory / "CURRENT", error);
   if (error) throw_errno(fmt::format("cold tier {}", options.directory.string()), error.value());
-  if (options.create && exists) {
+  if (create && exists) {
     throw Error(fmt::format("{} holds a database already; choose another directory", options.directory.string()));
   }
-  if (!options.create && !exists) {
+  if (!create && !exists) {
     throw Error(fmt::format("there is no database in {}", options.directory.string()));
   }
 }
@@ -282,16 +288,21 @@ void SortedFile::ingest() {
 
 ColdDatabase::ColdDatabase(const ColdOptions& options) : directory_(options.directory) {
   require_presence(options);
-  direct_io_ = probe_direct_io(directory_);
+  direct_io_ = probe_direct_io(directory_, options.access);
   options_ = std::make_unique<rocksdb::Options>(tuned(options, !direct_io_.degraded()));
-  look_before_opening(directory_, *options_);
+  look_before_opening(directory_, *options_, options.access);
+  open(options.access);
+}
 
+void ColdDatabase::open(ColdAccess access) {
+  const std::vector<rocksdb::ColumnFamilyDescriptor> wanted = {{rocksdb::kDefaultColumnFamilyName, *options_},
+                                                               {kRecordsFamily, *options_}};
   std::vector<rocksdb::ColumnFamilyHandle*> families;
   rocksdb::DB* raw = nullptr;
-  check(
-      rocksdb::DB::Open(*options_, directory_,
-                        {{rocksdb::kDefaultColumnFamilyName, *options_}, {kRecordsFamily, *options_}}, &families, &raw),
-      "opening");
+  const rocksdb::Status status = access == ColdAccess::kRead
+                                     ? rocksdb::DB::OpenForReadOnly(*options_, directory_, wanted, &families, &raw)
+                                     : rocksdb::DB::Open(*options_, directory_, wanted, &families, &raw);
+  check(status, "opening");
   db_.reset(raw);
   db_->DestroyColumnFamilyHandle(families[0]);
   records_ = families[1];

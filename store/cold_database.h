@@ -60,8 +60,8 @@ class ColdDatabase {
   static constexpr std::uint64_t kFileBytes = 64 << 20;  // what compaction rewrites at a time
   static constexpr std::string_view kCommitNumber{};     // the name of a value that no user's value has
 
-  // Error when there is one and there should not be, or the other way round; when another run has it; when it is behind
-  // its commit mark.
+  // Error when there is one and there should not be, or the other way round; when another run has it (which a reader
+  // does not notice); when it is behind its commit mark.
   explicit ColdDatabase(const ColdOptions& options);
   ~ColdDatabase();
   ColdDatabase(const ColdDatabase&) = delete;
@@ -79,6 +79,8 @@ class ColdDatabase {
   std::uint64_t commit_number() const;
 
  private:
+  void open(ColdAccess access);
+
   std::filesystem::path directory_;
   ModeReport direct_io_;
   std::unique_ptr<rocksdb::Options> options_;

@@ -69,7 +69,7 @@ struct ColdTier::Impl {
   Impl(const ColdOptions& options, MemoryBudget& budget)
       : charge(budget.charge(MemoryTag::kCold, options.memory_bytes)),
         database(options),
-        pending_bytes(options.memory_bytes / 4),
+        pending_bytes(options.access == ColdAccess::kRead ? 0 : options.memory_bytes / 4),
         commit(database.commit_number()),
         mark(read_commit_mark(database.directory())) {}
 

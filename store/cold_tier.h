@@ -30,10 +30,16 @@ namespace shoal {
 
 using Epoch = std::uint32_t;
 
+enum class ColdAccess {
+  kOpen,    // there must be a database
+  kCreate,  // there must be none
+  kRead,    // as kOpen, but nothing is changed, nothing may be written, and other readers may have it open as well
+};
+
 struct ColdOptions {
   std::filesystem::path directory;
   std::uint64_t memory_bytes = 16 << 20;  // all of RocksDB's memory and our scratch; at least kColdMinimumBytes
-  bool create = false;                    // true: the directory must not hold a database; false: it must
+  ColdAccess access = ColdAccess::kOpen;
 };
 
 inline constexpr std::uint64_t kColdMinimumBytes = 8 << 20;

@@ -10,9 +10,9 @@ namespace shoal {
 
 using Slot = std::uint32_t;
 
-// What tells a node's records in the cold tier apart: the checkpoint they will first belong to, and the version's
-// parity, since a version and its successor may both be there while a round runs.
-constexpr Epoch cold_stamp(Epoch epoch, Version version) { return 2 * epoch + static_cast<Epoch>(version % 2); }
+// What tells a node's records in the cold tier apart: the checkpoint they will first belong to, and the side (0 or 1),
+// since a version and its successor may both be there while a round runs.
+constexpr Epoch cold_stamp(Epoch epoch, unsigned side) { return 2 * epoch + side; }
 constexpr Epoch epoch_of_stamp(Epoch stamp) { return stamp / 2; }
 
 // One 32-bit word, as the slot table and checkpoints keep it: a slot below 2^31, or 2^31 + the cold tier's stamp, or

@@ -10,7 +10,7 @@
 namespace shoal {
 
 struct Manifest {
-  static constexpr std::uint32_t kFormat = 1;  // of everything on disk; docs/on-disk-format.md
+  static constexpr std::uint32_t kFormat = 2;  // of everything on disk; docs/on-disk-format.md
 
   std::uint64_t store_id = 0;
   NodeId nodes = 0;

@@ -14,6 +14,10 @@ constexpr std::uint64_t kGrowBytes = 64 << 20;
 
 }  // namespace
 
+std::filesystem::path slab_path(const std::filesystem::path& directory, Part part) {
+  return directory / fmt::format("{}.slab", name(part));
+}
+
 Slab::Slab(IoDevice& device, const std::filesystem::path& path, OpenMode mode, Part part, std::uint64_t slot_bytes)
     : device_(device), file_(device.open(path, mode)), part_(part), slot_bytes_(slot_bytes) {}
 
@@ -39,12 +43,20 @@ void Slab::release(Slot slot, AfterRelease after) {
 }
 
 void Slab::retain_live() {
+  for (std::uint8_t& state : state_) {
+    if ((state & kLive) != 0) state |= kPrepared;
+  }
+}
+
+void Slab::drop_previous() {
   for (std::size_t i = 0; i < state_.size(); ++i) {
     const auto slot = static_cast<Slot>(i);
-    if ((state_[i] & kLive) != 0) {
-      state_[i] |= kRetained;
-    } else if (retained(slot)) {
-      state_[i] &= static_cast<std::uint8_t>(~kRetained);
+    if (!retained(slot)) continue;
+    const bool stays = (state_[i] & kPrepared) != 0;
+    state_[i] &= static_cast<std::uint8_t>(~(kCommitted | kPrepared));
+    if (stays) {
+      state_[i] |= kCommitted;
+    } else if ((state_[i] & kLive) == 0) {
       make_free(slot);
     }
   }
@@ -53,7 +65,7 @@ void Slab::retain_live() {
 void Slab::adopt(Slot slot) {
   if (slot >= state_.size()) state_.resize(slot + std::size_t{1}, 0);
   SHOAL_CHECK(state_[slot] == 0);
-  state_[slot] = kLive | kRetained;
+  state_[slot] = kLive | kCommitted;
   ++used_;
 }
 
@@ -61,7 +73,7 @@ void Slab::adopt_rest() {
   const std::uint64_t in_file = device_.size(file_) / slot_bytes_;
   if (state_.size() > in_file) {
     throw Error(
-        fmt::format("{} ends before slot {}, which the last checkpoint refers to: the file was cut. Restore it or "
+        fmt::format("{} ends before slot {}, which the checkpoint refers to: the file was cut. Restore it or "
                     "start over",
                     device_.path(file_).string(), state_.size() - 1));
   }

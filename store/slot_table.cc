@@ -16,7 +16,7 @@ namespace {
 
 struct Header {
   char magic[8] = {'S', 'H', 'O', 'A', 'L', 'T', 'B', 'L'};
-  std::uint32_t format = 1;
+  std::uint32_t format = 2;
   std::uint32_t nodes = 0;
   std::uint64_t store_id = 0;
 };
@@ -24,7 +24,7 @@ struct Header {
 }  // namespace
 
 std::uint64_t SlotTable::bytes_for(NodeId nodes) {
-  return round_up(kBlockBytes + nodes * (sizeof(SlotEntry) + sizeof(std::uint32_t)), kBlockBytes);
+  return round_up(kBlockBytes + nodes * (sizeof(SlotEntry) + sizeof(PendingEntry)), kBlockBytes);
 }
 
 SlotTable::SlotTable(const std::filesystem::path& path, NodeId nodes, std::uint64_t store_id)
@@ -52,18 +52,19 @@ SlotTable::SlotTable(const std::filesystem::path& path, NodeId nodes, std::uint6
   std::memcpy(mapping_, &header, sizeof(header));
   auto* base = static_cast<std::byte*>(mapping_);
   entries_ = reinterpret_cast<SlotEntry*>(base + kBlockBytes);
-  pending_ = reinterpret_cast<std::uint32_t*>(base + kBlockBytes + nodes * sizeof(SlotEntry));
+  pending_ = reinterpret_cast<PendingEntry*>(base + kBlockBytes + nodes * sizeof(SlotEntry));
   std::fill_n(entries_, nodes, SlotEntry{});
-  std::fill_n(pending_, nodes, Location::nowhere().word());
+  std::fill_n(pending_, nodes, PendingEntry{});
 }
 
 SlotTable::~SlotTable() { ::munmap(mapping_, mapped_bytes_); }
 
 void SlotTable::flip(NodeId node) {
   SlotEntry& entry = entries_[node];
-  entry.version += 1;
-  entry.location[index(Part::kPublic)] = pending_[node];
-  pending_[node] = Location::nowhere().word();
+  PendingEntry& pending = pending_[node];
+  entry.version = pending.version != 0 ? pending.version : entry.version + 1;
+  entry.location[index(Part::kPublic)] = pending.location;
+  pending = {0, Location::nowhere().word(), 1 - pending.side};
 }
 
 }  // namespace shoal

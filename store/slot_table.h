@@ -20,6 +20,14 @@ struct SlotEntry {
 };
 static_assert(sizeof(SlotEntry) == 16);
 
+// The version that the running round is making.
+struct PendingEntry {
+  Version version = 0;
+  std::uint32_t location = Location::nowhere().word();
+  std::uint32_t side = 0;
+};
+static_assert(sizeof(PendingEntry) == 16);
+
 class SlotTable {
  public:
   // Creates or replaces the file; all nodes start at version 0, nowhere. `path` empty: anonymous memory.
@@ -34,9 +42,13 @@ class SlotTable {
   void set_location(Part part, NodeId node, Location location) {
     entries_[node].location[index(part)] = location.word();
   }
-  Location pending(NodeId node) const { return Location::from_word(pending_[node]); }
-  void set_pending(NodeId node, Location location) { pending_[node] = location.word(); }
+  Location pending(NodeId node) const { return Location::from_word(pending_[node].location); }
+  void set_pending(NodeId node, Location location) { pending_[node].location = location.word(); }
+  // What flip() makes the node's version; one more than the current unless this is called before.
+  void set_pending_version(NodeId node, Version version) { pending_[node].version = version; }
   void flip(NodeId node);
+  // 0 or 1, the other one after each flip: tells the cold copies of a version and its successor apart.
+  unsigned side(NodeId node) const { return pending_[node].side; }
 
   std::span<const SlotEntry> entries() const { return {entries_, nodes_}; }
   void set_entry(NodeId node, const SlotEntry& entry) { entries_[node] = entry; }
@@ -48,7 +60,7 @@ class SlotTable {
   void* mapping_ = nullptr;
   std::uint64_t mapped_bytes_ = 0;
   SlotEntry* entries_ = nullptr;
-  std::uint32_t* pending_ = nullptr;
+  PendingEntry* pending_ = nullptr;
 };
 
 }  // namespace shoal

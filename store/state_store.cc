@@ -1,7 +1,10 @@
 #include "store/state_store.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
+#include "store/checkpoint_reader.h"
 #include "store/error.h"
 #include "store/memory_plan.h"
 #include "store/store_engine.h"
@@ -35,6 +38,15 @@ std::byte* NodeLease::private_state() const { return flight_->private_payload; }
 std::size_t NodeLease::reads() const { return flight_->read_payloads.size(); }
 const std::byte* NodeLease::read(std::size_t k) const { return flight_->read_payloads[k]; }
 
+void NodeLease::set_version(Version version) {
+  if (flight_->kind != StepKind::kCreate || version == 0) {
+    throw Error(fmt::format("node {} cannot be given version {}: only a state that is being created can, and from 1 on",
+                            flight_->node, version),
+                ExitCode::kUsage);
+  }
+  flight_->next_version = version;
+}
+
 void NodeLease::commit() {
   SHOAL_CHECK(flight_ != nullptr);
   engine_->give_back(std::exchange(flight_, nullptr), true);
@@ -60,6 +72,8 @@ void StateStore::begin_round(std::function<void(NodeLease)> ready, std::function
 }
 RoundReport StateStore::end_round() { return engine_->end_round(); }
 void StateStore::checkpoint(std::string_view note) { engine_->checkpoint(note); }
+void StateStore::prepare_checkpoint(std::string_view note) { engine_->prepare_checkpoint(note); }
+void StateStore::commit_checkpoint() { engine_->commit_checkpoint(); }
 const std::string& StateStore::checkpoint_note() const { return engine_->checkpoint_note(); }
 std::uint64_t StateStore::checkpoint_count() const { return engine_->checkpoint_count(); }
 void StateStore::demote(std::span<const NodeId> nodes) { engine_->demote(nodes); }
@@ -68,6 +82,9 @@ VerifyReport StateStore::verify() { return engine_->verify(); }
 Version StateStore::version(NodeId node) const { return engine_->version(node); }
 StoreReport StateStore::report() const { return engine_->report(); }
 const StateLayout& StateStore::layout() const { return engine_->layout(); }
+std::vector<CheckpointInfo> StateStore::checkpoints(const StoreOptions& options) {
+  return CheckpointReader::list(options);
+}
 void StateStore::remove(const StoreOptions& options) { StoreEngine::remove_files(options); }
 std::uint32_t StateStore::places() const { return engine_->places(); }
 NodeId StateStore::nodes() const { return engine_->nodes(); }

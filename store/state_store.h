@@ -7,6 +7,10 @@
 //   RoundReport report = store->end_round();                // all new versions become visible at once
 //   store->checkpoint("round 0 done");                      // durable; what open() gives after a crash
 //
+// Ranks that must all go back to the same point make a checkpoint in two steps: prepare_checkpoint() on each; when all
+// have returned, commit_checkpoint() on each. Whenever they are killed, the newest epoch that all of them list
+// (checkpoints()) is there on every rank, to be opened with StoreOptions::open_epoch.
+//
 // One engine thread owns the device, the tables and all decisions; the calls below hand it work and wait. They belong
 // to one caller thread, except that leases may be moved to, used on and committed from any thread; all of them must be
 // gone, and all commit() calls have returned, before the store is destroyed.
@@ -58,6 +62,8 @@ class NodeLease {
   std::size_t reads() const;
   const std::byte* read(std::size_t k) const;  // public payload of the plan's k-th read
 
+  // kCreate only, before commit(): the new state's version, above 0, instead of version() + 1. For copies of nodes.
+  void set_version(Version version);
   void commit();  // the caller is done with the memory; what it wrote is the node's next state
 
  private:
@@ -107,14 +113,24 @@ struct VerifyReport {
   std::vector<std::string> problems;  // file, slot, node and what to do; empty: all is well
 };
 
+struct CheckpointInfo {
+  std::uint64_t epoch = 0;  // how many checkpoints there were before; 0: the empty one of a new store
+  std::string note;
+};
+
 class StateStore {
  public:
   // Both throw Error, having changed nothing, for a store that is locked, of another layout, node count or format, or
   // damaged, and for a RAM number below minimum_ram(). create() refuses a directory that holds a store unless
   // options.overwrite.
   static std::unique_ptr<StateStore> create(const StoreOptions& options);
-  static std::unique_ptr<StateStore> open(const StoreOptions& options);  // as of the last checkpoint
+  // As of the last checkpoint, or the one of options.open_epoch; a second one, newer or older, is dropped.
+  static std::unique_ptr<StateStore> open(const StoreOptions& options);
   ~StateStore();
+
+  // What a closed store could be opened at, oldest first: one, or two between prepare and commit. Looks at the two
+  // directories only, and changes nothing; an Error when there is no store or a run has it open.
+  static std::vector<CheckpointInfo> checkpoints(const StoreOptions& options);
 
   // Deletes the files of a closed store, and nothing else that lies beside them.
   static void remove(const StoreOptions& options);
@@ -130,9 +146,14 @@ class StateStore {
   RoundReport end_round();
 
   // Between rounds.
-  void checkpoint(std::string_view note);      // durable when it returns; the note comes back after open()
-  const std::string& checkpoint_note() const;  // empty: no checkpoint yet
-  std::uint64_t checkpoint_count() const;
+  void checkpoint(std::string_view note);  // durable when it returns; the note comes back after open()
+  // The same in two steps. Prepared, the new one is durable and the one before still whole: a store that is closed or
+  // killed now opens at either. Until the commit, which drops the one before, there are no rounds, and nothing moves.
+  void prepare_checkpoint(std::string_view note);
+  void commit_checkpoint();
+  // Of the last one that was committed, or the one that was opened.
+  const std::string& checkpoint_note() const;   // empty: no checkpoint yet
+  std::uint64_t checkpoint_count() const;       // its epoch
   void demote(std::span<const NodeId> nodes);   // to the cold tier, in bulk
   void promote(std::span<const NodeId> nodes);  // and back to the slabs
   VerifyReport verify();

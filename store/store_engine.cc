@@ -116,6 +116,7 @@ void StoreEngine::plan(std::shared_ptr<const AccessPlan> round) {
 void StoreEngine::begin_round(std::function<void(NodeLease)> ready, std::function<void()> done) {
   on_engine([&] {
     if (running_) throw Error("a round is running; end it first", ExitCode::kUsage);
+    require_committed("a round");
     if (rounds_.empty()) throw Error("no round is planned; call plan() first", ExitCode::kUsage);
     ready_ = std::move(ready);
     done_ = std::move(done);

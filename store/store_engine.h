@@ -2,8 +2,8 @@
 //
 // For each step it gathers the records (store_engine_fetch.cc), hands the step to the caller when all are in RAM, takes
 // it back, writes what must be written and evicts what is used farthest away. Between rounds it does the bulk work:
-// checkpoints, demotion, verification (store_engine_tiers.cc). All state below belongs to that thread unless it says
-// otherwise.
+// checkpoints (store_engine_checkpoint.cc), demotion, verification (store_engine_tiers.cc). All state below belongs to
+// that thread unless it says otherwise.
 #pragma once
 
 #include <array>
@@ -40,6 +40,7 @@ struct Flight {
   StepKind kind = StepKind::kRead;
   NodeId node = kNoNode;
   Version version = 0;
+  Version next_version = 0;
   FrameId own = kNoFrame;
   FrameId private_frame = kNoFrame;
   FrameId next = kNoFrame;
@@ -70,13 +71,15 @@ class StoreEngine {
   void begin_round(std::function<void(NodeLease)> ready, std::function<void()> done);
   RoundReport end_round();
   void checkpoint(std::string_view note);
+  void prepare_checkpoint(std::string_view note);
+  void commit_checkpoint();
   void demote(std::span<const NodeId> nodes);
   void promote(std::span<const NodeId> nodes);
   VerifyReport verify();
   StoreReport report();
   Version version(NodeId node);
-  const std::string& checkpoint_note() const { return note_; }
-  std::uint64_t checkpoint_count() const { return committed_epoch_; }
+  const std::string& checkpoint_note() const { return committed_.note; }
+  std::uint64_t checkpoint_count() const { return committed_.epoch; }
   const StateLayout& layout() const { return layout_; }
   NodeId nodes() const { return nodes_; }
   std::uint64_t id() const { return manifest_.store_id; }
@@ -159,14 +162,20 @@ class StoreEngine {
   std::uint32_t kept_for_serving(Part part) const;
   bool may_pin(Part part) const;
 
+  // store_engine_checkpoint.cc
+  void flush_dirty();
+  void write_first_checkpoint();
+  void write_checkpoint(std::string_view note);
+  void restore_checkpoint();
+  void erase_garbage();
+  void require_committed(std::string_view what) const;
+  Epoch newest_epoch() const { return prepared_ ? prepared_->epoch : committed_.epoch; }
+
   // store_engine_tiers.cc: bulk work between rounds.
   void create_files();
   void open_files();
   void set_up(OpenMode mode);
   void tear_down();
-  void flush_dirty();
-  void commit_checkpoint(std::string_view note, Epoch epoch);
-  void restore_checkpoint();
   FrameId load_now(Part part, NodeId node);
   void demote_part(Part part, const std::vector<NodeId>& nodes);
   void demote_sorted(Part part, const std::vector<NodeId>& nodes, Epoch stamp);
@@ -202,9 +211,9 @@ class StoreEngine {
   std::unique_ptr<ColdWorker> cold_worker_;
   bool in_place_ = false;
 
-  // Checkpoints: what is committed, and what may go when the next one is.
-  Epoch committed_epoch_ = 0;
-  std::string note_;
+  // Checkpoints: what is durable, and what may go when the next one is committed.
+  Checkpoint committed_;
+  std::optional<Checkpoint> prepared_;
   std::vector<ColdKey> dead_cold_;
 
   // Rounds: front is the running one while running_.

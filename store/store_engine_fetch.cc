@@ -26,6 +26,7 @@ void StoreEngine::pump() {
       flight.kind = round.plan().kind(cursor_);
       flight.node = round.plan().node(cursor_);
       flight.version = uses_private(flight.kind) ? table_->version(flight.node) : 0;
+      flight.next_version = flight.version + 1;
       flight.own = flight.private_frame = flight.next = kNoFrame;
       flight.reads.clear();
       flight.counts.clear();
@@ -269,10 +270,11 @@ void StoreEngine::returned(Flight& flight) {
   if (writes(flight.kind)) {
     Cached& own = cache[flight.private_frame];
     own.dirty = true;
-    own.version = flight.version + 1;
+    own.version = flight.next_version;
     Cached& next = cache[flight.next];
     next.dirty = true;
-    next.version = flight.version + 1;
+    next.version = flight.next_version;
+    table_->set_pending_version(flight.node, flight.next_version);
     if (options_.seal_public) {
       seal(next.record, {Part::kPublic, flight.node, next.version}, record_bytes(Part::kPublic), manifest_.store_id);
     }
@@ -316,8 +318,9 @@ void StoreEngine::retire_if_dead(NodeId node) {
   if (entry.dead) return;
   SHOAL_CHECK(entry.pins == 0);
   entry.dead = true;
-  // Used in place, frame and slot are one; being written, it still needs both. written() gives them back.
-  if (!in_place_) retire(Part::kPublic, node, where);
+  // Used in place, frame and slot are one; being written, it still needs both. written() gives them back. A cold copy
+  // that the frame came from is no part of that.
+  if (!in_place_ || where.is_cold()) retire(Part::kPublic, node, where);
   if (entry.phase == Phase::kWriting) return;
   if (in_place_) {
     write_back(id, true);
@@ -372,7 +375,8 @@ void StoreEngine::write_back(FrameId id, bool drop) {
   } else if (warm_room(entry.part)) {
     entry.written_to = Location::slab(slab(entry.part).allocate());
   } else {
-    const Epoch stamp = cold_stamp(committed_epoch_ + 1, entry.version);
+    const unsigned side = table_->side(entry.node);
+    const Epoch stamp = cold_stamp(newest_epoch() + 1, entry.next ? 1 - side : side);
     entry.written_to = Location::cold(stamp);
     ++entry.transfers;
     cold_worker_->ask(
@@ -429,7 +433,7 @@ void StoreEngine::retire(Part part, NodeId node, Location location, AfterRelease
   if (location.is_slab()) {
     slab(part).release(location.slot(), after);
   } else if (location.is_cold()) {
-    if (epoch_of_stamp(location.stamp()) <= committed_epoch_) {
+    if (epoch_of_stamp(location.stamp()) <= newest_epoch()) {
       dead_cold_.push_back({part, node, location.stamp()});
     } else {
       cold_->erase(location.stamp(), part, node, record_bytes(part));

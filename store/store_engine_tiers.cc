@@ -1,4 +1,4 @@
-// Bulk work between rounds: creating and opening, checkpoints, moves between slabs and the cold tier, verification.
+// Bulk work between rounds: creating and opening, moves between slabs and the cold tier, verification.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,10 +19,6 @@ constexpr const char* kTableFile = "slots.table";
 // and ours to delete.
 // It holds the cold tier's path.
 constexpr const char* kCreatingFile = "creating";
-
-std::filesystem::path slab_path(const std::filesystem::path& directory, Part part) {
-  return directory / fmt::format("{}.slab", name(part));
-}
 
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -92,7 +88,7 @@ void StoreEngine::create_files() {
   write_file_durably(directory / kCreatingFile, cold_directory_.string());
   try {
     set_up(OpenMode::kCreate);
-    commit_checkpoint("", 0);
+    write_first_checkpoint();
     manifest_.write(directory);
     std::filesystem::remove(directory / kCreatingFile);
   } catch (...) {
@@ -122,7 +118,8 @@ void StoreEngine::open_files() {
 }
 
 void StoreEngine::set_up(OpenMode mode) {
-  cold_ = std::make_unique<ColdTier>(ColdOptions{cold_directory_, memory_.cold, mode == OpenMode::kCreate}, budget_);
+  const ColdAccess access = mode == OpenMode::kCreate ? ColdAccess::kCreate : ColdAccess::kOpen;
+  cold_ = std::make_unique<ColdTier>(ColdOptions{cold_directory_, memory_.cold, access}, budget_);
   ArenaOptions arena;
   arena.bytes = memory_.arena;
   arena.region = options_.region;
@@ -169,68 +166,12 @@ void StoreEngine::require_idle(std::string_view what) const {
   if (running_) throw Error(fmt::format("{} while a round is running; end it first", what), ExitCode::kUsage);
 }
 
-// Checkpoints.
-
-void StoreEngine::checkpoint(std::string_view note) {
-  on_engine([&] {
-    require_idle("checkpoint");
-    flush_dirty();
-    commit_checkpoint(note, committed_epoch_ + 1);
-  });
-}
-
-// Every record has a durable place and its bytes are handed to the device; they stay in RAM as well.
-void StoreEngine::flush_dirty() {
-  settle();
-  for (FrameId id = 0; id < cache_->count(); ++id) {
-    const Cached& entry = (*cache_)[id];
-    if (entry.phase == Phase::kReady && entry.dirty) write_back(id, false);
-  }
-  settle();
-}
-
-void StoreEngine::commit_checkpoint(std::string_view note, Epoch epoch) {
-  // Data before the table that refers to it.
-  cold_->flush();
-  for (const Part part : kParts) device_->sync(slab(part).file());
-  const CheckpointHead head{manifest_.store_id, nodes_, epoch, std::string(note), dead_cold_};
-  SHOAL_CHECK(cold_stamp(epoch + 1, 1) < Location::kMaxStamp);
-  cold_->commit(checkpoint_values(head, table_->entries()));
-  // Durable from here on. What only the one before referred to is free.
-  committed_epoch_ = epoch;
-  note_ = head.note;
-  for (const Part part : kParts) slab(part).retain_live();
-  for (const ColdKey& key : dead_cold_) cold_->erase(key.stamp, key.part, key.node, record_bytes(key.part));
-  dead_cold_.clear();
-}
-
-void StoreEngine::restore_checkpoint() {
-  const CheckpointHead head = read_checkpoint_head(*cold_, cold_directory_.string());
-  if (head.store_id != manifest_.store_id || head.nodes != nodes_) {
-    throw Error(fmt::format("the cold tier in {} belongs to another store than {}; give the one it was made with",
-                            cold_directory_.string(), options_.directory.string()));
-  }
-  const std::vector<SlotEntry> entries = read_checkpoint_entries(*cold_, head, cold_directory_.string());
-  for (NodeId node = 0; node < nodes_; ++node) {
-    table_->set_entry(node, entries[node]);
-    for (const Part part : kParts) {
-      const Location where = table_->location(part, node);
-      if (where.is_slab()) slab(part).adopt(where.slot());
-    }
-  }
-  for (const Part part : kParts) slab(part).adopt_rest();
-  committed_epoch_ = head.epoch;
-  note_ = head.note;
-  // What the interrupted run left in the cold tier, and what the checkpoint had not got round to erasing.
-  cold_->erase_epochs_after(cold_stamp(committed_epoch_, 1));
-  for (const ColdKey& key : head.garbage) cold_->erase(key.stamp, key.part, key.node, record_bytes(key.part));
-}
-
 // Between the warm and the cold tier.
 
 void StoreEngine::demote(std::span<const NodeId> nodes) {
   on_engine([&] {
     require_idle("demotion");
+    require_committed("demotion");
     std::vector<NodeId> sorted(nodes.begin(), nodes.end());
     std::sort(sorted.begin(), sorted.end());
     sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
@@ -245,6 +186,7 @@ void StoreEngine::demote(std::span<const NodeId> nodes) {
 void StoreEngine::promote(std::span<const NodeId> nodes) {
   on_engine([&] {
     require_idle("promotion");
+    require_committed("promotion");
     fit_arena();
     for (const Part part : kParts) {
       for (const NodeId node : nodes) {
@@ -285,7 +227,7 @@ FrameId StoreEngine::load_now(Part part, NodeId node) {
 }
 
 void StoreEngine::demote_part(Part part, const std::vector<NodeId>& nodes) {
-  for (const Version parity : {0, 1}) {
+  for (const unsigned side : {0u, 1u}) {
     // One free frame is enough, and it must be there before: while the file is written nothing may be evicted, since
     // that could want to go to the cold tier as well. And what an eviction has moved, or found to be zeros, is not to
     // be chosen.
@@ -296,9 +238,9 @@ void StoreEngine::demote_part(Part part, const std::vector<NodeId>& nodes) {
       const FrameId id = cache_->current(part, node);
       const bool newer_in_ram = id != kNoFrame && (*cache_)[id].dirty;
       const bool movable_now = table_->location(part, node).is_slab() || newer_in_ram;
-      if (movable_now && table_->version(node) % 2 == parity) movable.push_back(node);
+      if (movable_now && table_->side(node) == side) movable.push_back(node);
     }
-    if (!movable.empty()) demote_sorted(part, movable, cold_stamp(committed_epoch_ + 1, parity));
+    if (!movable.empty()) demote_sorted(part, movable, cold_stamp(newest_epoch() + 1, side));
   }
 }
 
@@ -377,8 +319,10 @@ VerifyReport StoreEngine::verify() {
     }
     verify_entries(table_->entries(), {}, report);
     try {
-      const CheckpointHead head = read_checkpoint_head(*cold_, cold_directory_.string());
-      verify_entries(read_checkpoint_entries(*cold_, head, cold_directory_.string()), table_->entries(), report);
+      for (const Checkpoint& checkpoint : read_checkpoint_head(*cold_, cold_directory_.string()).checkpoints) {
+        verify_entries(read_checkpoint_entries(*cold_, nodes_, checkpoint.epoch, cold_directory_.string()),
+                       table_->entries(), report);
+      }
     } catch (const Error& error) {
       report.problems.emplace_back(error.what());
     }

@@ -12,19 +12,25 @@
 
 namespace shoal {
 
-StoreLock::StoreLock(const std::filesystem::path& directory) {
+StoreLock::StoreLock(const std::filesystem::path& directory, LockKind kind) {
   const std::filesystem::path path = directory / "lock";
-  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  const bool run = kind == LockKind::kRun;
+  fd_ = ::open(path.c_str(), (run ? O_RDWR : O_RDONLY) | O_CREAT | O_CLOEXEC, 0644);
   if (fd_ < 0) throw_errno(fmt::format("opening {}", path.string()), errno);
-  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+  if (::flock(fd_, (run ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0) {
     const int error = errno;
+    const bool only_read = run && ::flock(fd_, LOCK_SH | LOCK_NB) == 0;
     char holder[32] = {};
     const ssize_t length = ::read(fd_, holder, sizeof(holder) - 1);
     ::close(fd_);
     if (error != EWOULDBLOCK) throw_errno(fmt::format("locking {}", path.string()), error);
-    throw Error(fmt::format("the store in {} is in use by process {}; wait for it or choose another directory",
-                            directory.string(), length > 0 ? std::string(holder) : "(unknown)"));
+    const std::string user = only_read    ? "being read by another process"
+                             : length > 0 ? fmt::format("in use by process {}", holder)
+                                          : "in use by process (unknown)";
+    throw Error(
+        fmt::format("the store in {} is {}; wait for it or choose another directory", directory.string(), user));
   }
+  if (!run) return;
   const std::string pid = std::to_string(::getpid());
   if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, pid.data(), pid.size(), 0) < 0) {
     const int error = errno;

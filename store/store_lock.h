@@ -1,15 +1,17 @@
-// One run at a time: an advisory lock on STORE/lock, held for the object's life. The kernel lets go of it when the
-// process dies, however it dies.
+// One run, or any number of readers, at a time: an advisory lock on STORE/lock, held for the object's life. The kernel
+// lets go of it when the process dies, however it dies.
 #pragma once
 
 #include <filesystem>
 
 namespace shoal {
 
+enum class LockKind { kRun, kReader };
+
 class StoreLock {
  public:
-  explicit StoreLock(
-      const std::filesystem::path& directory);  // Error, naming the holder's process id, when it is taken
+  // Error when it is taken, naming the process id if a run has it. A reader leaves the file as it is.
+  explicit StoreLock(const std::filesystem::path& directory, LockKind kind = LockKind::kRun);
   ~StoreLock();
   StoreLock(const StoreLock&) = delete;
   StoreLock& operator=(const StoreLock&) = delete;

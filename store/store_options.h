@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "store/device_choice.h"
@@ -54,6 +55,10 @@ struct StoreOptions {
   std::span<DirectoryEntry> listing;  // one for every own node; part of ram_bytes
   bool seal_public = false;           // some of them cannot look into the directory again after they have read
   unsigned serving_frames = 0;        // reserved for what they ask for; at least 1 with peers
+
+  // Which of the checkpoints that are there (StateStore::checkpoints) open() takes up; empty: the newest, though it may
+  // be prepared only. One rank alone needs no more; of several, each must be given one that all of them have.
+  std::optional<std::uint64_t> open_epoch;
 
   // Only for StateStore::create: an existing store of this directory is deleted first.
   bool overwrite = false;

@@ -25,7 +25,7 @@ constexpr double kFarthest = 1024;
 constexpr double kMagic = 0x1.8p52;  // see population.cc
 
 // As fine as the sum over all nodes and the conversion allow.
-double scale_for(NodeId nodes) { return std::ldexp(1.0, std::min(41, 52 - std::bit_width(nodes))); }
+double scale_for(NodeId nodes) { return std::ldexp(1.0, std::min(41, 52 - static_cast<int>(std::bit_width(nodes)))); }
 
 // Returns the sum of squares, for the caller to see whether the values were in range.
 SHOAL_VECTOR_CLONES double accumulate(const float* __restrict values, std::int64_t* __restrict sums, std::size_t size,
@@ -122,10 +122,9 @@ class AllReduce : public Algorithm {
       each.loss = {};
       each.any = each.ran_away = false;
     }
-    tbb::parallel_for(static_cast<NodeId>(nodes * team.rank / team.size),
-                      static_cast<NodeId>(nodes * (team.rank + 1) / team.size), [&](NodeId node) {
-                        add_node(step, worker.of_this_thread(), node, sums[NodePipeline::worker()]);
-                      });
+    tbb::parallel_for(
+        static_cast<NodeId>(nodes * team.rank / team.size), static_cast<NodeId>(nodes * (team.rank + 1) / team.size),
+        [&](NodeId node) { add_node(step, worker.of_this_thread(), node, sums[NodePipeline::worker()]); });
     NodeSums& total = sums[0];
     for (std::size_t k = 1; k < sums.size(); ++k) {
       for (std::size_t i = 0; i < total.values.size(); ++i) total.values[i] += sums[k].values[i];

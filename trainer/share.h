@@ -37,14 +37,17 @@ class Share {
   std::uint64_t reads() const { return reads_; }  // neighbours of own nodes, each as often as it is one
   NodeId global(NodeId local) const { return whole() ? local : own_[local]; }
   bool owns(NodeId global) const { return whole() || owner_[global] == rank_; }
-  NodeId local(NodeId global) const { return whole() ? global : local_[global]; }  // of an own node
-  const std::vector<NodeId>& own() const { return own_; }                          // ascending; empty when whole
+  NodeId local(NodeId global) const { return number_at_owner(global); }  // of an own node
+  const std::vector<NodeId>& own() const { return own_; }                // ascending; empty when whole
 
   // The round's steps that are this rank's, under the store's numbers.
   RoundPlan translate(const RoundPlan& round) const;
   // For rounds in order, each once. Guests' versions follow from who acted before.
   LocalPlan localize(const RoundPlan& round);
   void forget_versions(Version all) { guest_version_.assign(guests_.size(), all); }
+
+  unsigned owner(NodeId global) const { return whole() ? 0 : owner_[global]; }
+  NodeId number_at_owner(NodeId global) const { return whole() ? global : local_[global]; }
 
   // For NeighbourReads.
   std::vector<NeighbourReads::Guest> guest_places() const;
@@ -58,10 +61,10 @@ class Share {
   unsigned rank_ = 0;
   unsigned ranks_ = 1;
   Others others_ = Others::kInStep;
-  std::vector<std::uint16_t> owner_;   // by global node; empty: whole
-  std::vector<NodeId> local_;          // by global node: its number at its owner
-  std::vector<NodeId> own_;            // global nodes, by local number
-  std::vector<NodeId> guests_;         // global nodes, ascending
+  std::vector<std::uint16_t> owner_;  // by global node; empty: whole
+  std::vector<NodeId> local_;         // by global node: its number at its owner
+  std::vector<NodeId> own_;           // global nodes, by local number
+  std::vector<NodeId> guests_;        // global nodes, ascending
   std::vector<Version> guest_version_;
   std::shared_ptr<const AccessPlan> last_global_;  // rounds that are all alike are translated once
   RoundPlan last_local_;

@@ -1,24 +1,59 @@
 #include "trainer/step_work.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
 #include <thread>
 
+#include "store/error.h"
+
 namespace shoal {
 
 CreateWork::CreateWork(const Model& model, const NodeLayout& layout, const Share& share, std::uint64_t seed,
                        const std::vector<std::byte>* same, Population& population, Progress& progress)
-    : model_(model), layout_(layout), share_(share), seed_(seed), same_(same), population_(population), progress_(progress) {}
+    : model_(model),
+      layout_(layout),
+      share_(share),
+      seed_(seed),
+      same_(same),
+      population_(population),
+      progress_(progress) {}
 
 void CreateWork::compute(NodeLease& lease, unsigned) {
   if (same_ != nullptr) {
     std::memcpy(lease.next(), same_->data(), same_->size());
   } else {
     std::memset(lease.next(), 0, layout_.state().payload_bytes(Part::kPublic));
-    model_.initialize(seed_, share_.global(lease.node()), layout_.parameters(lease.next()), layout_.buffers(lease.next()));
+    model_.initialize(seed_, share_.global(lease.node()), layout_.parameters(lease.next()),
+                      layout_.buffers(lease.next()));
   }
   population_.add(layout_.parameters(lease.next()));
+  progress_.node_done();
+}
+
+MoveWork::MoveWork(const NodeLayout& layout, const Share& share, const Share& before,
+                   const std::vector<StoreOptions>& former, Progress& progress)
+    : layout_(layout), share_(share), before_(before), former_(former), progress_(progress), sources_(former.size()) {}
+
+void MoveWork::compute(NodeLease& lease, unsigned) {
+  const NodeId node = share_.global(lease.node());
+  const unsigned rank = before_.owner(node);
+  const NodeId there = before_.number_at_owner(node);
+  Source& source = sources_[rank];
+  {
+    const std::scoped_lock lock(source.mutex);
+    if (!source.reader) {
+      source.reader = std::make_unique<CheckpointReader>(former_[rank]);
+      if (const auto difference = source.reader->layout().difference(layout_.state())) {
+        throw Error(fmt::format("{} has records of another kind: {}", former_[rank].directory.string(), *difference));
+      }
+    }
+    source.reader->read(there, Part::kPublic, lease.next());
+    source.reader->read(there, Part::kPrivate, lease.private_state());
+    lease.set_version(source.reader->version(there));
+  }
   progress_.node_done();
 }
 

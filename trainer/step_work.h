@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "pipeline/node_pipeline.h"
+#include "store/checkpoint_reader.h"
 #include "trainer/algorithm.h"
 #include "trainer/fixed_sum.h"
 #include "trainer/population.h"
@@ -34,6 +36,28 @@ class CreateWork : public StepWork {
   const std::vector<std::byte>* same_;
   Population& population_;
   Progress& progress_;
+};
+
+// Records that come from the stores of a run with another number of ranks.
+class MoveWork : public StepWork {
+ public:
+  // `before` says which store of `former` has which node.
+  MoveWork(const NodeLayout& layout, const Share& share, const Share& before, const std::vector<StoreOptions>& former,
+           Progress& progress);
+  void mix(NodeLease&, unsigned) override {}
+  void compute(NodeLease& lease, unsigned worker) override;
+
+ private:
+  struct Source {
+    std::mutex mutex;
+    std::unique_ptr<CheckpointReader> reader;  // opened when it is first needed
+  };
+  const NodeLayout& layout_;
+  const Share& share_;
+  const Share& before_;
+  const std::vector<StoreOptions>& former_;
+  Progress& progress_;
+  std::vector<Source> sources_;
 };
 
 struct RoundFigures {

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "store/error.h"
@@ -52,11 +53,16 @@ std::string stores_text(const std::vector<StorePlace>& places) {
   return list.dump(2) + "\n";
 }
 
+std::vector<StorePlace> parse_stores(const std::string& text) {
+  std::vector<StorePlace> places;
+  for (const json& each : json::parse(text)) places.push_back(from_json(each));
+  return places;
+}
+
 std::vector<StorePlace> read_stores(const std::filesystem::path& out) {
   std::ifstream file(out / kStoresFile);
   try {
-    std::vector<StorePlace> places;
-    for (const json& each : json::parse(file)) places.push_back(from_json(each));
+    std::vector<StorePlace> places = parse_stores({std::istreambuf_iterator<char>(file), {}});
     if (!places.empty()) return places;
   } catch (const json::exception&) {
   }

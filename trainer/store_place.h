@@ -15,12 +15,13 @@ struct StorePlace {
   std::filesystem::path cold;  // empty: in the store's folder
 };
 
-// --store and --cold with {rank}, {local_rank} and {host} filled in. Of several ranks each gets a folder in there, named
-// so that runs with different numbers of ranks never touch each other's.
+// --store and --cold with {rank}, {local_rank} and {host} filled in. Of several ranks each gets a folder in there,
+// named so that runs with different numbers of ranks never touch each other's.
 StorePlace store_place(const TrainOptions& options, const Communicator& ranks);
 
 inline constexpr const char* kStoresFile = "stores.json";
 std::string stores_text(const std::vector<StorePlace>& places);  // by rank
+std::vector<StorePlace> parse_stores(const std::string& text);
 std::vector<StorePlace> read_stores(const std::filesystem::path& out);
 
 // Collective: every rank's place, by rank.

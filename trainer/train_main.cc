@@ -35,20 +35,21 @@ void print_summary(const nlohmann::json& s, const TrainOptions& options) {
       const auto all = remote["bytes"].get<double>();
       return all > 0 ? 100 * remote[key].get<double>() / all : 0;
     };
-    fmt::print("from other ranks {}, at least {}: {:.0f} % through shared memory, {:.0f} % one-sided, {:.0f} % by request\n",
-               size_text(remote["bytes"].get<std::uint64_t>()),
-               size_text(remote["lower_bound_bytes"].get<std::uint64_t>()), share("shared_memory_bytes"),
-               share("one_sided_bytes"), share("requested_bytes"));
+    fmt::print(
+        "from other ranks {}, at least {}: {:.0f} % through shared memory, {:.0f} % one-sided, {:.0f} % by request\n",
+        size_text(remote["bytes"].get<std::uint64_t>()), size_text(remote["lower_bound_bytes"].get<std::uint64_t>()),
+        share("shared_memory_bytes"), share("one_sided_bytes"), share("requested_bytes"));
     if (s.contains("staleness")) {
       fmt::print("models read were {:.2f} rounds old in the mean, {} at most\n", s["staleness"]["mean"].get<double>(),
                  s["staleness"]["max"].get<std::uint64_t>());
     }
   }
   const auto& stall = s["stall_seconds"];
-  fmt::print("waiting for store {:.1f} s, of that for write-back {:.1f} s; for neighbours {:.1f} s; ready nodes waited "
-             "for compute {:.1f} s\n",
-             stall["store"].get<double>(), stall["write_back"].get<double>(), stall["neighbours"].get<double>(),
-             stall["compute"].get<double>());
+  fmt::print(
+      "waiting for store {:.1f} s, of that for write-back {:.1f} s; for neighbours {:.1f} s; ready nodes waited "
+      "for compute {:.1f} s\n",
+      stall["store"].get<double>(), stall["write_back"].get<double>(), stall["neighbours"].get<double>(),
+      stall["compute"].get<double>());
   fmt::print("state_hash {}\n", s["state_hash"].get<std::string>());
   fmt::print("results in {}: open report.html; metrics.jsonl, nodes.csv, summary.json\n", options.out.string());
 }

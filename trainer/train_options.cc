@@ -352,8 +352,7 @@ TrainCommand parse_train_command(int argc, const char* const* argv, unsigned ran
       ->check(whole_number());
   app.add_option("--device", o.device, "cpu, cuda, cuda:N");
 
-  choice("--async", o.pace,
-         std::vector<std::pair<std::string, Pace>>{{"rounds", Pace::kRounds}, {"free", Pace::kFree}},
+  choice("--async", o.pace, std::vector<std::pair<std::string, Pace>>{{"rounds", Pace::kRounds}, {"free", Pace::kFree}},
          "Ranks: all at the end of each round (rounds: same bits every time), or each at its own pace with the newest "
          "models of the others (free: not reproducible)",
          "rounds");

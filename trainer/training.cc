@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <set>
+#include <span>
 #include <thread>
 
 #include "store/error.h"
@@ -49,6 +50,15 @@ json times_json(const RoundTimes& times) {
           {"neighbours", times.waiting_for_neighbours},
           {"compute", times.waiting_for_compute},
           {"write_back", times.waiting_for_write_back}};
+}
+
+std::vector<std::byte> bytes_of(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::string text_of(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 std::filesystem::path log_of(const TrainOptions& options, const Communicator& ranks) {
@@ -231,6 +241,7 @@ void Training::set_up() {
     if (here) evaluated_here_.push_back(number);
   }
 
+  if (moving()) move_population();
   if (options_.resume) {
     take_up_checkpoint();
   } else {
@@ -238,9 +249,9 @@ void Training::set_up() {
   }
   const std::vector<StorePlace> places = all_places(place_, ranks_);
   if (!ranks_.first()) return;
-  // After the checkpoint's settings were found to be the same.
-  files_->write("config.toml", to_toml(settings(options_)));
+  // After the checkpoint's settings were found to be the same; and where there is a config.toml, all else is there.
   files_->write(kStoresFile, stores_text(places));
+  files_->write("config.toml", to_toml(settings(options_)));
   if (!experiment_.network.names.empty()) files_->write("node_names.csv", names_csv());
 }
 
@@ -261,12 +272,80 @@ void Training::open_window() {
 }
 
 void Training::open_store() {
-  if (!options_.resume) {
-    store_ = StateStore::create(requirements_.store);
+  StoreOptions& options = requirements_.store;
+  if (options_.resume) former_ = former_places();
+  if (!options_.resume || moving()) {
+    // What lies where the nodes are to be moved to is left from a move that was interrupted.
+    if (moving()) options.overwrite = true;
+    store_ = StateStore::create(options);
+  } else if (ranks_.first()) {
+    // A checkpoint is one that all ranks have, and rank 0 makes its own last.
+    store_ = StateStore::open(options);
+    ranks_.broadcast(bytes_of(std::to_string(store_->checkpoint_count())));
   } else {
-    store_ = StateStore::open(requirements_.store);
+    options.open_epoch = std::stoull(text_of(ranks_.broadcast({})));
+    store_ = StateStore::open(options);
   }
   if (neighbours_) neighbours_->connect(store_->id());
+}
+
+// Where the stores of the run that is resumed are, by rank.
+std::vector<StorePlace> Training::former_places() {
+  const std::string text = ranks_.first() ? stores_text(read_stores(options_.out)) : std::string();
+  return parse_stores(text_of(ranks_.broadcast(bytes_of(text))));
+}
+
+// The run had another number of ranks: every rank takes its nodes from the stores that had them. Nothing is lost if it
+// is interrupted: until all are durable in their new places, stores.json names the old ones.
+void Training::move_population() {
+  std::vector<StoreOptions> former(former_.size());
+  for (std::size_t rank = 0; rank < former_.size(); ++rank) {
+    former[rank].directory = former_[rank].store;
+    former[rank].cold_directory = former_[rank].cold;
+    if (!std::filesystem::exists(former_[rank].store)) {
+      throw Error(fmt::format(
+          "--resume: the run had {} ranks and now has {}, so its nodes are moved; but the store of "
+          "its rank {} is not there: {}. Make it readable on {}, or start {} ranks",
+          former_.size(), ranks_.size(), rank, former_[rank].store.string(), ranks_.host(), former_.size()));
+    }
+  }
+  CheckpointNote note;
+  std::uint64_t epoch = 0;
+  {
+    const CheckpointInfo last = StateStore::checkpoints(former[0]).back();
+    if (last.note.empty()) throw no_checkpoint();
+    note = CheckpointNote::parse(last.note);
+    epoch = last.epoch;
+  }
+  for (StoreOptions& options : former) options.open_epoch = epoch;
+  note.require_same(options_);
+
+  const bool whole = experiment_.algorithm->records() < options_.nodes || former_.size() == 1;
+  const Share before = whole ? Share(experiment_.algorithm->records())
+                             : Share(experiment_.graph(),
+                                     split_over_ranks(experiment_.graph(), {}, static_cast<unsigned>(former_.size()),
+                                                      options_.seed, experiment_.order),
+                                     0, Share::Others::kInStep);
+  progress_.begin(fmt::format("moving nodes from {} to {} ranks", former_.size(), ranks_.size()), requirements_.records,
+                  0, 0);
+  {
+    MoveWork work(*experiment_.layout, share_, before, former, progress_);
+    store_->plan(over_all(StepKind::kCreate));
+    add_to_totals(pipeline_->run(work));
+  }
+  progress_.end();
+  rounds_done_ = note.rounds_done;
+  checkpoint();
+  const std::vector<StorePlace> places = all_places(place_, ranks_);
+  if (ranks_.first()) {
+    files_->write(kStoresFile, stores_text(places));
+    for (const StoreOptions& options : former) {
+      StateStore::remove(options);
+      std::error_code not_empty;
+      std::filesystem::remove(options.directory, not_empty);
+    }
+  }
+  ranks_.barrier();
 }
 
 // A device copies from and to the frames by itself then; without it each copy would go through the driver's buffers.
@@ -297,13 +376,15 @@ void Training::create_population(const std::vector<std::byte>& first) {
   progress_.end();
 }
 
+Error Training::no_checkpoint() const {
+  return Error(
+      fmt::format("--resume: the run in {} was ended before its first checkpoint; start it again with "
+                  "--overwrite",
+                  options_.out.string()));
+}
+
 void Training::take_up_checkpoint() {
-  if (store_->checkpoint_note().empty()) {
-    throw Error(
-        fmt::format("--resume: the run in {} was ended before its first checkpoint; start it again with "
-                    "--overwrite",
-                    options_.out.string()));
-  }
+  if (store_->checkpoint_note().empty()) throw no_checkpoint();
   const CheckpointNote note = CheckpointNote::parse(store_->checkpoint_note());
   note.require_same(options_);
   if (note.rounds_done > options_.rounds) {
@@ -404,12 +485,24 @@ Training::Tally Training::add_up(const RoundFigures& own, const RoundReport& rep
   if (!count_loss) figures.trained = 0;
   RoundReport sum = report;
   NeighbourFigures remote = neighbours;
-  std::uint64_t* const counts[] = {&figures.trained,       &figures.node_steps,       &sum.steps,
-                                   &sum.hits[0],           &sum.hits[1],              &sum.misses[0],
-                                   &sum.misses[1],         &sum.slab_bytes_read,      &sum.slab_bytes_written,
-                                   &sum.cold_bytes_read,   &sum.cold_bytes_written,   &sum.lower_bound_bytes,
-                                   &sum.guest_fetches,     &sum.guests,               &remote.shared_bytes,
-                                   &remote.one_sided_bytes, &remote.requested_bytes,  &remote.torn};
+  std::uint64_t* const counts[] = {&figures.trained,
+                                   &figures.node_steps,
+                                   &sum.steps,
+                                   &sum.hits[0],
+                                   &sum.hits[1],
+                                   &sum.misses[0],
+                                   &sum.misses[1],
+                                   &sum.slab_bytes_read,
+                                   &sum.slab_bytes_written,
+                                   &sum.cold_bytes_read,
+                                   &sum.cold_bytes_written,
+                                   &sum.lower_bound_bytes,
+                                   &sum.guest_fetches,
+                                   &sum.guests,
+                                   &remote.shared_bytes,
+                                   &remote.one_sided_bytes,
+                                   &remote.requested_bytes,
+                                   &remote.torn};
   for (const std::uint64_t* count : counts) numbers.push_back(static_cast<std::int64_t>(*count));
   ranks_.sum_at_first(numbers);
   figures.loss_sum = FixedSum::from_limbs(numbers);
@@ -442,8 +535,8 @@ void Training::train(const Item& item) {
   }
   const RoundFigures own_figures = train_work_->figures();
   const NeighbourFigures remote = neighbours_ ? neighbours_->take_figures() : NeighbourFigures{};
-  const Tally all = together(item.round) ? add_up(own_figures, own_report, remote)
-                                         : Tally{own_figures, own_report, remote};
+  const Tally all =
+      together(item.round) ? add_up(own_figures, own_report, remote) : Tally{own_figures, own_report, remote};
   const RoundFigures& figures = all.figures;
   const RoundReport& report = all.report;
   const RoundTimes& times = pipeline_->times();

@@ -17,6 +17,7 @@
 #include "comm/neighbour_reads.h"
 #include "pipeline/node_pipeline.h"
 #include "pipeline/trace.h"
+#include "store/error.h"
 #include "store/state_store.h"
 #include "trainer/experiment.h"
 #include "trainer/pinned_memory.h"
@@ -45,7 +46,7 @@ class Training {
 
   const Experiment& experiment() const { return experiment_; }
   const Requirements& requirements() const { return requirements_; }
-  TrainingResult run();  // the result is rank 0's; the others' summary is empty
+  TrainingResult run();             // the result is rank 0's; the others' summary is empty
   std::string description() const;  // of what would run, for people
 
  private:
@@ -72,6 +73,10 @@ class Training {
   void set_up();
   void open_window();
   void open_store();
+  std::vector<StorePlace> former_places();
+  bool moving() const { return !former_.empty() && former_.size() != ranks_.size(); }
+  void move_population();
+  Error no_checkpoint() const;
   void pin_frames();
   void create_population(const std::vector<std::byte>& first);
   void take_up_checkpoint();
@@ -127,6 +132,7 @@ class Training {
   StateHash state_hash_;
   std::atomic<bool> stopping_{false};  // some rank was asked to stop
 
+  std::vector<StorePlace> former_;  // of the run that is resumed, by rank
   std::uint64_t first_round_ = 0;
   std::uint64_t rounds_done_ = 0;
   std::uint64_t checkpointed_ = 0;  // rounds, in the last checkpoint

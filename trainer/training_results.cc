@@ -32,10 +32,11 @@ std::string Training::description() const {
   if (share_.whole()) return text;
   const PartitionFigures& f = partition_figures_;
   const auto [least, most] = std::minmax_element(f.nodes.begin(), f.nodes.end());
-  text += fmt::format("  partition  {} to {} nodes a rank, {} of {} edges cut ({} in a random split); at least {} remote "
-                      "reads a round ({})\n",
-                      *least, *most, f.cut_edges, experiment_.graph().edges(), f.random_cut_edges, f.remote_reads,
-                      f.random_remote_reads);
+  text += fmt::format(
+      "  partition  {} to {} nodes a rank, {} of {} edges cut ({} in a random split); at least {} remote "
+      "reads a round ({})\n",
+      *least, *most, f.cut_edges, experiment_.graph().edges(), f.random_cut_edges, f.remote_reads,
+      f.random_remote_reads);
   return text;
 }
 

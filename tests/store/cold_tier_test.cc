@@ -3,12 +3,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -16,6 +13,7 @@
 #include <thread>
 
 #include "store/error.h"
+#include "tests/store/cold_scenario.h"
 #include "tests/store/refusing_kernel.h"
 #include "tests/store/temporary_directory.h"
 
@@ -23,26 +21,16 @@ namespace shoal {
 namespace {
 
 namespace fs = std::filesystem;
-using Record = std::vector<std::byte>;
-using Values = std::vector<std::pair<std::string, std::string>>;
 using testing::AllOf;
 using testing::HasSubstr;
-
-// Half of it looks like noise and half like text, so that both ways of keeping a plane are used.
-Record make_record(std::size_t size, unsigned seed) {
-  std::mt19937 random(seed);
-  Record record(size);
-  for (std::size_t i = 0; i < size; ++i) record[i] = static_cast<std::byte>(i % 4 < 2 ? random() : seed);
-  return record;
-}
 
 class ColdTierTest : public testing::Test {
  protected:
   explicit ColdTierTest(const fs::path& parent = fs::temp_directory_path()) : parent_(parent) {}
 
-  std::unique_ptr<ColdTier> create() { return open(true); }
-  std::unique_ptr<ColdTier> open(bool create = false) {
-    return std::make_unique<ColdTier>(ColdOptions{directory_, kColdMinimumBytes, create}, budget_);
+  std::unique_ptr<ColdTier> create() { return open(ColdAccess::kCreate); }
+  std::unique_ptr<ColdTier> open(ColdAccess access = ColdAccess::kOpen) {
+    return std::make_unique<ColdTier>(ColdOptions{directory_, kColdMinimumBytes, access}, budget_);
   }
   Record get(const ColdTier& tier, Epoch epoch, NodeId node, std::size_t size, Part part = Part::kPublic) {
     Record record(size, std::byte{0xee});
@@ -265,9 +253,12 @@ TEST_F(ColdTierTest, ChargesItsMemoryAndNamesTheMinimum) {
   EXPECT_EQ(budget_.used(MemoryTag::kCold), kColdMinimumBytes);
   tier.reset();
   EXPECT_EQ(budget_.used(), 0u);
-  EXPECT_THAT(error_of([&] { ColdTier({directory_, kColdMinimumBytes - 1, false}, budget_); }), HasSubstr("8.00 MiB"));
+  EXPECT_THAT(error_of([&] {
+                ColdTier({directory_, kColdMinimumBytes - 1, ColdAccess::kOpen}, budget_);
+              }),
+              HasSubstr("8.00 MiB"));
   MemoryBudget small(kColdMinimumBytes - 1);
-  EXPECT_THROW(ColdTier({directory_, kColdMinimumBytes, false}, small), Error);
+  EXPECT_THROW(ColdTier({directory_, kColdMinimumBytes, ColdAccess::kOpen}, small), Error);
 }
 
 TEST_F(ColdTierTest, NeitherCreatesOverADatabaseNorOpensNothing) {
@@ -357,96 +348,6 @@ TEST_F(ColdTierTest, ServesReadersWhileRecordsAreWrittenAndValuesCommitted) {
   EXPECT_FALSE(failed);
 }
 
-// One commit of the crash test: everything of it tells its number.
-constexpr NodeId kCrashNodes = 3;
-constexpr int kCrashPipe = 100;  // where the child tells the numbers of its commits
-Record crash_record(std::uint64_t number, NodeId node) {
-  return make_record(50000, static_cast<unsigned>(number * 10 + node));
-}
-Values crash_values(std::uint64_t number) {
-  const std::string text = std::to_string(number);
-  return {{"number", text}, {"table", text + std::string(200000, static_cast<char>('a' + number % 26)) + text}};
-}
-
-// The process that KeepsTheOldOrTheNewCommitWhenKilled starts and kills; does nothing on its own.
-TEST(ColdTierCrashChild, CommitsUntilKilled) {
-  const char* directory = std::getenv("SHOAL_COLD_CRASH_DIRECTORY");
-  if (directory == nullptr) GTEST_SKIP() << "only with SHOAL_COLD_CRASH_DIRECTORY";
-  MemoryBudget budget(1 << 30);
-  ColdTier tier({directory, kColdMinimumBytes, !fs::exists(fs::path(directory) / "CURRENT")}, budget);
-  const auto last = tier.value("number");
-  for (std::uint64_t number = last ? std::stoull(*last) + 1 : 1;; ++number) {
-    const Epoch epoch = static_cast<Epoch>(number);
-    for (NodeId node = 0; node < kCrashNodes; ++node) {
-      if (number % 2 == 0) tier.put(epoch, Part::kPublic, node, crash_record(number, node));
-    }
-    tier.flush();
-    Record record;
-    if (number % 2 == 1) {
-      tier.ingest(epoch, Part::kPublic, std::vector<NodeId>{0, 1, 2}, [&](NodeId node) {
-        record = crash_record(number, node);
-        return std::span<const std::byte>(record);
-      });
-    }
-    tier.commit(crash_values(number));
-    if (::write(kCrashPipe, &number, sizeof number) != sizeof number) std::abort();
-    if (number > 2) tier.erase_epochs(epoch - 2, epoch - 2);
-  }
-}
-
-TEST_F(ColdTierInMemoryTest, KeepsTheOldOrTheNewCommitWhenKilled) {
-  const char* wanted = std::getenv("SHOAL_COLD_KILLS");
-  const int kills = wanted == nullptr ? 50 : std::atoi(wanted);
-  std::mt19937 random(1);
-  std::uint64_t acknowledged = 0;
-  ::setenv("SHOAL_COLD_CRASH_DIRECTORY", directory_.c_str(), 1);
-  for (int kill = 0; kill < kills; ++kill) {
-    int pipe_ends[2];
-    ASSERT_EQ(::pipe(pipe_ends), 0);
-    const pid_t child = ::fork();
-    if (child == 0) {  // nothing but calls that are safe after a fork
-      ::dup2(pipe_ends[1], kCrashPipe);
-      ::close(pipe_ends[0]);
-      ::close(pipe_ends[1]);
-      ::close(STDOUT_FILENO);
-      ::execl("/proc/self/exe", "child", "--gtest_filter=ColdTierCrashChild.*", nullptr);
-      ::_exit(127);
-    }
-    ASSERT_GT(child, 0);
-    ::close(pipe_ends[1]);
-    std::uint64_t number = 0;
-    if (kill % 4 != 0) {
-      ASSERT_EQ(::read(pipe_ends[0], &number, sizeof number), static_cast<ssize_t>(sizeof number));
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 60000));
-    ASSERT_EQ(::kill(child, SIGKILL), 0);
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself";
-    do acknowledged = std::max(acknowledged, number);
-    while (::read(pipe_ends[0], &number, sizeof number) > 0);
-    ::close(pipe_ends[0]);
-
-    if (!fs::exists(directory_ / "CURRENT")) continue;
-    auto tier = open();
-    tier->verify();
-    const auto found = tier->value("number");
-    const std::uint64_t at = found ? std::stoull(*found) : 0;
-    ASSERT_GE(at, acknowledged);
-    ASSERT_LE(at, acknowledged + 1);
-    acknowledged = at;
-    if (at == 0) continue;
-    for (const auto& [key, value] : crash_values(at)) ASSERT_EQ(tier->value(key), value);
-    tier->erase_epochs_after(static_cast<Epoch>(at));
-    for (NodeId node = 0; node < kCrashNodes; ++node) {
-      ASSERT_EQ(get(*tier, static_cast<Epoch>(at), node, 50000), crash_record(at, node));
-      ASSERT_THROW(get(*tier, static_cast<Epoch>(at) + 1, node, 50000), Error);
-    }
-  }
-  ::unsetenv("SHOAL_COLD_CRASH_DIRECTORY");
-  EXPECT_GT(acknowledged, static_cast<std::uint64_t>(kills) / 2) << "the kills came too early to test anything";
-}
-
 // Small, but with a file of each kind: values over several commits, records by put and ingest, erased ones, a file that
 // compaction wrote.
 class ColdTierDamageTest : public ColdTierInMemoryTest {
@@ -481,7 +382,7 @@ class ColdTierDamageTest : public ColdTierInMemoryTest {
       stream.put(static_cast<char>(was ^ (1 << bit)));
     }
     try {
-      ColdTier tier({copy, kColdMinimumBytes, false}, budget_);
+      ColdTier tier({copy, kColdMinimumBytes, ColdAccess::kOpen}, budget_);
       tier.verify();
       for (const auto& [key, value] : values(7)) ASSERT_EQ(tier.value(key), value);
       for (Epoch epoch = 1; epoch <= 6; ++epoch) {

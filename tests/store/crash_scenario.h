@@ -37,6 +37,10 @@ struct CrashScenario {
     return random_plan(nodes, max_reads, generator);
   }
 
+  // What the child tells.
+  static std::uint64_t prepared(std::uint64_t epoch) { return 2 * epoch; }
+  static std::uint64_t committed(std::uint64_t epoch) { return 2 * epoch + 1; }
+
   // The round that follows a checkpoint with this note.
   static std::uint64_t round_after(const std::string& note) { return note.empty() ? 0 : std::stoull(note); }
 };

@@ -2,17 +2,14 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <thread>
 
-#include "store/error.h"
 #include "store/manifest.h"
 #include "tests/store/crash_scenario.h"
+#include "tests/store/killed_child.h"
 
 namespace shoal::testing {
 namespace {
@@ -22,52 +19,6 @@ unsigned kill_count() {
   const char* text = std::getenv("SHOAL_CRASH_KILLS");
   return text != nullptr ? static_cast<unsigned>(std::atoi(text)) : 200;
 }
-
-// A child that is killed, at the latest when this object goes.
-class Child {
- public:
-  Child(const std::string& directory, std::uint64_t seed) {
-    int ends[2];
-    SHOAL_CHECK(::pipe(ends) == 0);
-    pid_ = ::fork();
-    SHOAL_CHECK(pid_ >= 0);
-    if (pid_ == 0) {
-      ::dup2(ends[1], STDOUT_FILENO);
-      ::close(ends[0]);
-      ::close(ends[1]);
-      ::execl(SHOAL_CRASH_CHILD, SHOAL_CRASH_CHILD, directory.c_str(), std::to_string(seed).c_str(), nullptr);
-      ::_exit(127);
-    }
-    ::close(ends[1]);
-    progress_ = ends[0];
-  }
-  ~Child() {
-    kill();
-    ::close(progress_);
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-
-  // Until it has opened the store (1) and made so many checkpoints, or ended.
-  void wait_for(std::uint64_t steps) {
-    char dot = 0;
-    while (steps > 0 && ::read(progress_, &dot, 1) == 1) --steps;
-  }
-  // How it ended: by SIGKILL, unless it had failed before.
-  int kill() {
-    if (pid_ > 0) {
-      ::kill(pid_, SIGKILL);
-      ::waitpid(pid_, &status_, 0);
-    }
-    pid_ = 0;
-    return status_;
-  }
-
- private:
-  pid_t pid_ = 0;
-  int progress_ = -1;
-  int status_ = 0;
-};
 
 TEST(Crash, LeavesExactlyTheLastCheckpoint) {
   const unsigned kills = kill_count();
@@ -83,12 +34,12 @@ TEST(Crash, LeavesExactlyTheLastCheckpoint) {
     Model model(scenario.nodes, options.layout);
     std::uint64_t model_round = 0;
     for (; done < kills * (s + 1) / kStores; ++done) {
-      Child child(path.string(), scenario.seed);
+      KilledChild child(SHOAL_CRASH_CHILD, {path.string(), std::to_string(scenario.seed)});
       // Some while they open or create, most somewhere between or in checkpoints.
-      child.wait_for(random() % 4);
+      for (auto heard = random() % 6; heard > 0 && child.hear(); --heard) {
+      }
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 40000));
-      const int status = child.kill();
-      ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself with " << status;
+      ASSERT_TRUE(child.kill()) << "the child ended by itself";
       if (!Manifest::exists(path)) continue;  // killed while creating: the next child starts over
 
       auto store = StateStore::open(options);

@@ -92,7 +92,7 @@ TEST_F(ManifestTest, IsSaidToBeDamagedByNameWithWhatToDo) {
 
 TEST_F(ManifestTest, OfAnotherFormatVersionIsRefusedForThatReason) {
   // As a later program would write it: whole, with the right checksum over the compact form of the body.
-  std::string text = replaced(contents(file()), R"("format": 1)", R"("format": 2)");
+  std::string text = replaced(contents(file()), R"("format": 2)", R"("format": 3)");
   const std::size_t begin = text.find('{', 1);
   std::string body;
   bool quoted = false;
@@ -110,7 +110,7 @@ TEST_F(ManifestTest, OfAnotherFormatVersionIsRefusedForThatReason) {
   const std::size_t stored = text.find(R"("checksum": ")") + 13;
   set_contents(file(), text.replace(stored, 16, checksum));
   EXPECT_THAT([this] { read(); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("format version 2"), HasSubstr("reads version 1"),
+              ThrowsMessage<Error>(AllOf(HasSubstr("format version 3"), HasSubstr("reads version 2"),
                                          HasSubstr("the program that made it"), Not(HasSubstr("damaged")))));
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <random>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "store/error.h"
@@ -83,12 +84,14 @@ TEST(Slab, NeverHandsOutASlotThatIsLiveOrRetained) {
     BlockMap device(kSlotBytes);
     Slab slab(device, kPath, OpenMode::kCreate, Part::kPublic, kSlotBytes);
     std::vector<Slot> live;
-    std::set<Slot> retained;
+    std::set<Slot> committed;
+    std::set<Slot> prepared;
     std::set<Slot> punched;  // released with kPunch, and not handed out since
     for (int i = 0; i < 2000; ++i) {
       const auto choice = random() % 100;
       if (choice < 48) {
-        std::set<Slot> taken = retained;
+        std::set<Slot> taken = committed;
+        taken.insert(prepared.begin(), prepared.end());
         taken.insert(live.begin(), live.end());
         const std::uint64_t slots_before = slab.slots();
         const Slot slot = slab.allocate();
@@ -102,10 +105,15 @@ TEST(Slab, NeverHandsOutASlotThatIsLiveOrRetained) {
         if (punch) punched.insert(live.back());
         slab.release(live.back(), punch ? AfterRelease::kPunch : AfterRelease::kReuse);
         live.pop_back();
-      } else if (choice >= 98) {
+      } else if (choice >= 98 && prepared.empty()) {
         slab.retain_live();
-        retained = {live.begin(), live.end()};
+        prepared = {live.begin(), live.end()};
+      } else if (choice >= 98) {
+        slab.drop_previous();
+        committed = std::exchange(prepared, {});
       }
+      std::set<Slot> retained = committed;
+      retained.insert(prepared.begin(), prepared.end());
       std::set<Slot> used = retained;
       used.insert(live.begin(), live.end());
       ASSERT_EQ(slab.used_bytes(), used.size() * kSlotBytes);
@@ -124,12 +132,16 @@ TEST(Slab, FreesWhatOnlyThePreviousCheckpointHeld) {
   Slab slab(device, kPath, OpenMode::kCreate, Part::kPublic, kSlotBytes);
   const Slot old = slab.allocate();
   slab.retain_live();
+  slab.drop_previous();
   slab.release(old);
   const Slot current = slab.allocate();
   EXPECT_NE(current, old) << "the last checkpoint refers to it";
   EXPECT_EQ(slab.used_bytes(), 2 * kSlotBytes);
 
   slab.retain_live();
+  EXPECT_TRUE(slab.retained(old)) << "it stays until the next one is committed";
+  EXPECT_EQ(slab.used_bytes(), 2 * kSlotBytes);
+  slab.drop_previous();
   EXPECT_EQ(slab.used_bytes(), kSlotBytes);
   EXPECT_FALSE(slab.retained(old));
   EXPECT_TRUE(slab.retained(current));
@@ -178,11 +190,14 @@ TEST_F(SlabInMemory, PunchesADemotedSlotWhenNoCheckpointNeedsItAnyMoreAndNoOther
   const Slot reused = slab.allocate();
   for (const Slot slot : {kept, demoted, reused}) mark(slot);
   slab.retain_live();
+  slab.drop_previous();
 
   slab.release(demoted, AfterRelease::kPunch);
   slab.release(reused, AfterRelease::kReuse);
   EXPECT_TRUE(marked(demoted)) << "a crash now would need it";
   slab.retain_live();
+  EXPECT_TRUE(marked(demoted)) << "the committed one would need it";
+  slab.drop_previous();
   EXPECT_FALSE(marked(demoted));
   EXPECT_TRUE(marked(kept));
   EXPECT_TRUE(marked(reused));

@@ -1,9 +1,11 @@
-// Every single I/O of a scenario fails once, in every way: a clean Error each time, and the last checkpoint opens.
+// Every single I/O of a scenario fails once, in every way: a clean Error each time, and the checkpoints that were
+// acknowledged open.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 
 #include "store/error.h"
 #include "store/faulty_device.h"
@@ -17,7 +19,9 @@ constexpr NodeId kNodes = 10;
 
 // What a run did before it failed, if it did.
 struct Outcome {
-  Model saved;  // at the last checkpoint that was acknowledged
+  std::map<std::uint64_t, Model> saved;  // by epoch, acknowledged or not
+  std::uint64_t prepared = 0;            // the last epoch that was acknowledged so
+  std::uint64_t committed = 0;
   bool created = false;
   std::string error;  // empty: none
 };
@@ -44,20 +48,24 @@ class StoreFault : public ::testing::Test {
   // `before_closing` is called when the run failed, with the store still open.
   Outcome run(
       const StoreOptions& options, const std::function<void()>& before_closing = [] {}) {
-    Outcome outcome{Model(kNodes, options.layout), false, {}};
+    Outcome outcome;
+    outcome.saved.emplace(0, Model(kNodes, options.layout));
     std::unique_ptr<StateStore> store;
     try {
       store = StateStore::create(options);
       outcome.created = true;
-      Model model = outcome.saved;
+      Model model = outcome.saved.at(0);
       std::mt19937_64 random(7);
       std::uint64_t seed = 0;
       const auto round = [&](std::shared_ptr<const AccessPlan> plan) {
         run_both(*store, model, std::move(plan), ++seed, 2);
       };
       const auto checkpoint = [&] {
-        store->checkpoint(std::to_string(seed));
-        outcome.saved = model;
+        outcome.saved.emplace(outcome.committed + 1, model);
+        store->prepare_checkpoint(std::to_string(seed));
+        outcome.prepared = outcome.committed + 1;
+        store->commit_checkpoint();
+        outcome.committed = outcome.prepared;
       };
       round(creation_plan(kNodes));
       checkpoint();
@@ -78,11 +86,21 @@ class StoreFault : public ::testing::Test {
     return outcome;
   }
 
-  void expect_last_checkpoint(const StoreOptions& options, const Outcome& outcome) {
+  // Opens the older or the newer one of those there, if there are two.
+  void expect_checkpoint(StoreOptions options, const Outcome& outcome, bool older) {
+    const auto there = StateStore::checkpoints(options);
+    EXPECT_GE(there.front().epoch, outcome.committed);
+    EXPECT_LE(there.front().epoch, std::max(outcome.committed, outcome.prepared));
+    EXPECT_GE(there.back().epoch, outcome.prepared);
+    options.open_epoch = older ? there.front().epoch : there.back().epoch;
     auto store = StateStore::open(options);
-    expect_equal(*store, outcome.saved);
+    EXPECT_LE(store->report().slab_bytes, kNodes * options.layout.state_bytes());
+    expect_equal(*store, outcome.saved.at(*options.open_epoch));
     EXPECT_THAT(store->verify().problems, ::testing::IsEmpty());
+    both_ += there.size() == 2 ? 1 : 0;
   }
+
+  unsigned both_ = 0;  // how often there were two
 };
 
 // Under a sanitizer a run takes ten times as long: there every fault fails a fourth of the operations, another fourth
@@ -124,7 +142,7 @@ TEST_P(EveryOperation, ThatFailsEndsInACleanErrorAndAnIntactCheckpoint) {
     ASSERT_THAT(outcome.error, ::testing::HasSubstr(directory.path().string()));
     ASSERT_THAT(outcome.error, ::testing::HasSubstr(".slab"));
     if (!outcome.created) continue;
-    ASSERT_NO_THROW(expect_last_checkpoint(options(directory.path(), files, nullptr), outcome));
+    ASSERT_NO_THROW(expect_checkpoint(options(directory.path(), files, nullptr), outcome, nth % 2 == 0));
   }
   EXPECT_GT(failed * kStride, operations * 9 / 10);
 }
@@ -151,7 +169,7 @@ TEST_F(StoreFault, APowerCutAtAnyMomentLeavesTheLastCheckpoint) {
     const Outcome outcome = run(options(directory.path(), files, script), [&] { script->cut_power(chance); });
     if (outcome.error.empty() || !outcome.created) continue;
     SCOPED_TRACE(fmt::format("attempt {}: {}", attempt, outcome.error));
-    ASSERT_NO_THROW(expect_last_checkpoint(options(directory.path(), files, nullptr), outcome));
+    ASSERT_NO_THROW(expect_checkpoint(options(directory.path(), files, nullptr), outcome, attempt % 2 == 0));
   }
 }
 
@@ -163,7 +181,7 @@ TEST_F(StoreFault, LateAndReorderedCompletionsChangeNothing) {
     script->delay_completions(seed);
     const Outcome outcome = run(options(directory.path(), files, script));
     ASSERT_EQ(outcome.error, "");
-    expect_last_checkpoint(options(directory.path(), files, nullptr), outcome);
+    expect_checkpoint(options(directory.path(), files, nullptr), outcome, false);
   }
 }
 

@@ -60,6 +60,7 @@ double squared_error(const PlainPopulation& population) {
 }
 
 TEST(Algorithm, AnUnknownNameIsRefusedWithTheChoices) {
+  const Team team;
   const TrainOptions options = quadratic("ring", 4);
   const NamedGraph graph = make_graph("ring", 4, 1);
   const std::vector<NodeId> order = locality_order(graph.graph);
@@ -272,6 +273,7 @@ TEST(Gossip, NodesThatAreEqualStayEqualUnderAveraging) {
 }
 
 TEST(Gossip, EveryNodeTrainsOnceInEveryPeriod) {
+  const Team team;
   TrainOptions options = quadratic("ring", 40, "gossip");
   options.gossip_every = {3, 5};
   const NamedGraph network = make_graph(options.graph, options.nodes, options.seed);
