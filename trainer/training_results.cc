@@ -29,7 +29,7 @@ std::string Training::description() const {
   if (alone()) return text;
   text += fmt::format("  ranks      {} on {} host{}; the above is rank 0's\n", ranks_.size(), ranks_.hosts(),
                       ranks_.hosts() == 1 ? "" : "s");
-  if (share_.whole()) return text;
+  if (partition_figures_.nodes.empty()) return text;  // one record for all, or not rank 0
   const PartitionFigures& f = partition_figures_;
   const auto [least, most] = std::minmax_element(f.nodes.begin(), f.nodes.end());
   text += fmt::format(
