@@ -1,5 +1,5 @@
 // Cuts orders of the nodes into pieces of equal work, moves nodes between the pieces, keeps the best. docs/results.md
-// has what that is worth. Merging nodes first (multilevel) was tried and is not better on these graphs.
+// has what that is worth, and how it compares with merging nodes first (multilevel).
 
 #include "trainer/rank_partition.h"
 

@@ -1,4 +1,5 @@
-// Prints the table of docs/results.md: edges between ranks and records they get from each other, by split.
+// Prints the table of docs/results.md: edges between ranks and records they get from each other, by split; the seconds
+// are those of the split with the fewest cut edges.
 //
 //   rank_partition_report 2,4,7 random-regular:8@10000 torus@10000 file:facebook_combined.txt
 
