@@ -70,7 +70,7 @@ class Splitter {
   }
 
   Owners fewest_cut(std::span<const NodeId> order, RandomStream random) const {
-    // 0.1 s for 10,000 nodes of degree 8, 4 s for 1,000,000.
+    // 0.1 s for 10,000 nodes of degree 8; 1,000,000 took 7 to 12 s while the machine was busy with other work.
     constexpr std::uint64_t kMostWork = 8'000'000;
     const std::uint64_t affordable = kMostWork / std::max<std::uint64_t>(1, 2 * graph_.edges());
     const std::uint64_t starts = std::clamp<std::uint64_t>(affordable, 1, 8);
