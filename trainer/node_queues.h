@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <compare>
 #include <cstdint>
 #include <vector>
 
@@ -17,13 +16,16 @@ class NodeQueues {
     std::int32_t priority;
     std::uint32_t stamp;
     NodeId node;
-    auto operator<=>(const Entry&) const = default;
+    bool operator<(const Entry& other) const {
+      return priority != other.priority ? priority < other.priority : stamp < other.stamp;
+    }
   };
 
   NodeQueues(NodeId nodes, unsigned queues) : places_(nodes), queues_(queues) {}
 
+  // A vector that grows is there twice, once with room to spare.
   static std::uint64_t bytes_for(NodeId nodes, unsigned queues) {
-    return nodes * sizeof(Place) + 2 * most_entries(nodes) * sizeof(Entry) + queues * sizeof(std::vector<Entry>);
+    return nodes * sizeof(Place) + 3 * most_entries(nodes) * sizeof(Entry) + queues * sizeof(std::vector<Entry>);
   }
 
   bool holds(NodeId node) const { return places_[node].stamp != 0; }
@@ -35,7 +37,7 @@ class NodeQueues {
     if (entries_ == most_entries(static_cast<NodeId>(places_.size()))) drop_replaced();
     places_[node] = {priority, ++stamp_};
     queues_[queue].push_back({priority, stamp_, node});
-    std::ranges::push_heap(queues_[queue]);
+    std::push_heap(queues_[queue].begin(), queues_[queue].end());
     ++entries_;
   }
 
@@ -45,7 +47,7 @@ class NodeQueues {
   const Entry* top(unsigned queue) {
     std::vector<Entry>& heap = queues_[queue];
     while (!heap.empty() && !valid(heap.front())) {
-      std::ranges::pop_heap(heap);
+      std::pop_heap(heap.begin(), heap.end());
       heap.pop_back();
       --entries_;
     }
@@ -75,7 +77,7 @@ class NodeQueues {
     entries_ = 0;
     for (std::vector<Entry>& heap : queues_) {
       std::erase_if(heap, [this](const Entry& entry) { return !valid(entry); });
-      std::ranges::make_heap(heap);
+      std::make_heap(heap.begin(), heap.end());
       entries_ += heap.size();
     }
   }

@@ -1,5 +1,5 @@
 // Cuts orders of the nodes into pieces of equal work, moves nodes between the pieces, keeps the best. docs/results.md
-// has what that is worth. Merging nodes first (multilevel) was tried and is not better on these graphs.
+// has what that is worth, and how it compares with merging nodes first (multilevel).
 
 #include "trainer/rank_partition.h"
 
@@ -30,13 +30,32 @@ constexpr std::uint64_t kRandomSplitStep = std::uint64_t{1} << 43;
 std::vector<std::uint32_t> whole_weights(NodeId nodes, std::span<const float> work) {
   std::vector<std::uint32_t> weights(nodes, 1);
   if (work.empty()) return weights;
+  SHOAL_CHECK(std::ranges::all_of(work, [](float each) { return each >= 0 && std::isfinite(each); }));
   const auto [least, most] = std::ranges::minmax(work);
-  SHOAL_CHECK(least >= 0 && std::isfinite(most));
   if (least == most) return weights;
   for (NodeId i = 0; i < nodes; ++i) {
     weights[i] = std::max(std::uint32_t{1}, static_cast<std::uint32_t>(double{work[i]} / most * 0x1p31));
   }
   return weights;
+}
+
+struct Traffic {
+  std::uint64_t cut_edges = 0;
+  std::uint64_t remote_reads = 0;
+};
+
+Traffic traffic(const Graph& graph, unsigned ranks, const Owners& owner) {
+  Traffic result;
+  std::vector<NodeId> last_read(ranks, kNoNode);  // by rank
+  for (NodeId i = 0; i < graph.nodes(); ++i) {
+    for (const NodeId j : graph.neighbours(i)) {
+      if (owner[i] == owner[j]) continue;
+      result.cut_edges += i < j ? 1 : 0;
+      result.remote_reads += last_read[owner[j]] != i ? 1 : 0;
+      last_read[owner[j]] = i;
+    }
+  }
+  return result;
 }
 
 class Splitter {
@@ -50,24 +69,34 @@ class Splitter {
     most_load_ = std::max((total_ + total_ / 100 * 3) / ranks, pieces);
   }
 
-  Owners run(std::span<const NodeId> order, RandomStream random) const {
-    // 0.1 s for 10,000 nodes of degree 8, 4 s for 1,000,000.
+  Owners fewest_cut(std::span<const NodeId> order, RandomStream random) const {
+    // 0.1 s for 10,000 nodes of degree 8; 1,000,000 took 7 to 12 s while the machine was busy with other work.
     constexpr std::uint64_t kMostWork = 8'000'000;
     const std::uint64_t affordable = kMostWork / std::max<std::uint64_t>(1, 2 * graph_.edges());
     const std::uint64_t starts = std::clamp<std::uint64_t>(affordable, 1, 8);
     const int passes = static_cast<int>(std::clamp<std::uint64_t>(affordable, 1, 10));
 
     Owners best = swept(cut(order));
-    std::uint64_t fewest = cut_edges(best);
+    std::uint64_t fewest = traffic(graph_, ranks_, best).cut_edges;
     for (std::uint64_t i = 0; i < starts; ++i) {
       Owners owner = swept(cut(grown_order(random.below(graph_.nodes()))));
-      const std::uint64_t edges = cut_edges(owner);
+      const std::uint64_t edges = traffic(graph_, ranks_, owner).cut_edges;
       if (edges >= fewest) continue;
       best = std::move(owner);
       fewest = edges;
     }
     RankRefinement(graph_, weights_, ranks_, most_load_, best).refine(passes);
     return best;
+  }
+
+  // From the fewest cut edges, or from the pieces of `order`, which was made for few reads too: better on hypercubes
+  // and where there are hubs.
+  Owners fewest_reads(std::span<const NodeId> order, Owners fewest_cut) const {
+    Owners pieces = swept_for_reads(cut(order));
+    fewest_cut = swept_for_reads(std::move(fewest_cut));
+    const bool cut_is_better =
+        traffic(graph_, ranks_, fewest_cut).remote_reads <= traffic(graph_, ranks_, pieces).remote_reads;
+    return cut_is_better ? fewest_cut : pieces;
   }
 
  private:
@@ -121,17 +150,14 @@ class Splitter {
     }
   }
 
-  Owners swept(Owners owner) const {
-    RankRefinement(graph_, weights_, ranks_, most_load_, owner).sweep();
+  Owners swept_for_reads(Owners owner) const {
+    RankRefinement(graph_, weights_, ranks_, most_load_, owner).sweep_reads();
     return owner;
   }
 
-  std::uint64_t cut_edges(const Owners& owner) const {
-    std::uint64_t ends = 0;
-    for (NodeId i = 0; i < graph_.nodes(); ++i) {
-      for (const NodeId j : graph_.neighbours(i)) ends += owner[i] != owner[j] ? 1 : 0;
-    }
-    return ends / 2;
+  Owners swept(Owners owner) const {
+    RankRefinement(graph_, weights_, ranks_, most_load_, owner).sweep();
+    return owner;
   }
 
   const Graph& graph_;
@@ -141,29 +167,10 @@ class Splitter {
   std::uint64_t most_load_;
 };
 
-struct Traffic {
-  std::uint64_t cut_edges = 0;
-  std::uint64_t remote_reads = 0;
-};
-
-Traffic traffic(const Graph& graph, unsigned ranks, const Owners& owner) {
-  Traffic result;
-  std::vector<NodeId> last_read(ranks, kNoNode);  // by rank
-  for (NodeId i = 0; i < graph.nodes(); ++i) {
-    for (const NodeId j : graph.neighbours(i)) {
-      if (owner[i] == owner[j]) continue;
-      result.cut_edges += i < j ? 1 : 0;
-      result.remote_reads += last_read[owner[j]] != i ? 1 : 0;
-      last_read[owner[j]] = i;
-    }
-  }
-  return result;
-}
-
 }  // namespace
 
 RankPartition split_over_ranks(const Graph& graph, std::span<const float> work, unsigned ranks, std::uint64_t seed,
-                               std::span<const NodeId> order) {
+                               std::span<const NodeId> order, Fewest fewest) {
   constexpr unsigned kMostRanks = std::numeric_limits<std::uint16_t>::max();
   SHOAL_CHECK(ranks > 0 && order.size() == graph.nodes() && (work.empty() || work.size() == graph.nodes()));
   if (ranks > graph.nodes()) {
@@ -184,7 +191,8 @@ RankPartition split_over_ranks(const Graph& graph, std::span<const float> work, 
     result.owner.resize(graph.nodes());
   } else {
     const Splitter splitter(graph, whole_weights(graph.nodes(), work), ranks);
-    result.owner = splitter.run(order, RandomStream(seed, Purpose::kGraph, 0, kSplitStep));
+    result.owner = splitter.fewest_cut(order, RandomStream(seed, Purpose::kGraph, 0, kSplitStep));
+    if (fewest == Fewest::kRemoteReads) result.owner = splitter.fewest_reads(order, std::move(result.owner));
   }
   for (NodeId i = 0; i < graph.nodes(); ++i) result.work[result.owner[i]] += work.empty() ? 1 : double{work[i]};
   return result;

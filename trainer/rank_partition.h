@@ -15,12 +15,17 @@ struct RankPartition {
   std::vector<double> work;  // by rank, expected in a round
 };
 
+// What a split makes few of. An algorithm whose nodes read one neighbour at a time pays for edges; one whose nodes read
+// all of them in a round pays for records, which a rank gets once for all its nodes. On graphs without communities the
+// one costs the other.
+enum class Fewest { kCutEdges, kRemoteReads };
+
 // `work` is what is expected of each node in a round; empty: all alike. `order` has every node once, neighbours close
 // together (locality_order). Every rank gets a node, and none more than 1.03 times the mean work; where nodes are too
 // large for that, less than a node more than the mean. Depends on the arguments alone. A usage Error if there are more
 // ranks than nodes.
 RankPartition split_over_ranks(const Graph& graph, std::span<const float> work, unsigned ranks, std::uint64_t seed,
-                               std::span<const NodeId> order);
+                               std::span<const NodeId> order, Fewest fewest = Fewest::kCutEdges);
 
 // Of memory, while split_over_ranks() works; `owner` and `work` included, `graph` and `order` not.
 std::uint64_t bytes_to_split(NodeId nodes, unsigned ranks);

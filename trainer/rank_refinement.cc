@@ -5,6 +5,14 @@
 #include "store/error.h"
 
 namespace shoal {
+namespace {
+
+// One move changes little for a node of more neighbours than that, and looking at them all after each takes long.
+constexpr std::uint32_t kMostDegree = 500;
+
+constexpr int kMostSweeps = 20;  // 5 to 10 are usual
+
+}  // namespace
 
 RankRefinement::RankRefinement(const Graph& graph, std::span<const std::uint32_t> weights, unsigned ranks,
                                std::uint64_t most_load, std::vector<std::uint16_t>& owner)
@@ -15,6 +23,8 @@ RankRefinement::RankRefinement(const Graph& graph, std::span<const std::uint32_t
       loads_(ranks),
       counts_(ranks),
       links_(ranks),
+      covered_(ranks),
+      seen_(ranks),
       queues_(graph.nodes(), ranks),
       moved_(graph.nodes()) {
   for (NodeId i = 0; i < graph.nodes(); ++i) {
@@ -27,19 +37,27 @@ RankRefinement::RankRefinement(const Graph& graph, std::span<const std::uint32_t
 }
 
 std::uint64_t RankRefinement::bytes_for(NodeId nodes, unsigned ranks) {
-  constexpr std::uint64_t kByRank = sizeof(std::uint64_t) + sizeof(NodeId) + sizeof(std::int32_t) + 4;
+  constexpr std::uint64_t kByRank = 2 * sizeof(std::uint64_t) + sizeof(NodeId) + 2 * sizeof(std::int32_t) + 4;
   return NodeQueues::bytes_for(nodes, ranks) + nodes * sizeof(Move) + nodes / 8 + ranks * kByRank;
 }
 
-// The rank with most of the node's neighbours besides its own, and with less than `room` after the move.
-std::optional<RankRefinement::Candidate> RankRefinement::best_move(NodeId node, std::uint64_t room) {
-  const std::uint16_t from = owner_[node];
-  if (counts_[from] == 1) return std::nullopt;
-  linked_.clear();
+void RankRefinement::count_links(NodeId node) {
   for (const NodeId neighbour : graph_.neighbours(node)) {
     const std::uint16_t rank = owner_[neighbour];
     if (links_[rank]++ == 0) linked_.push_back(rank);
   }
+}
+
+void RankRefinement::forget_links() {
+  for (const std::uint16_t rank : linked_) links_[rank] = covered_[rank] = 0;
+  linked_.clear();
+}
+
+// The rank with most of the node's neighbours besides its own, and with no more than `room` after the move.
+std::optional<RankRefinement::Candidate> RankRefinement::best_move(NodeId node, std::uint64_t room) {
+  const std::uint16_t from = owner_[node];
+  if (counts_[from] == 1) return std::nullopt;
+  count_links(node);
   std::optional<Candidate> best;
   for (const std::uint16_t to : linked_) {
     if (to == from || loads_[to] + weights_[node] > room) continue;
@@ -48,7 +66,7 @@ std::optional<RankRefinement::Candidate> RankRefinement::best_move(NodeId node, 
       best = Candidate{{node, from, to}, gain};
     }
   }
-  for (const std::uint16_t rank : linked_) links_[rank] = 0;
+  forget_links();
   return best;
 }
 
@@ -62,11 +80,16 @@ void RankRefinement::apply(const Move& move) {
   if (loads_[move.to] > most_load_) overfull_ = move.to;
 }
 
-void RankRefinement::sweep() {
-  constexpr int kMostSweeps = 20;  // 5 to 10 are usual
-  for (int i = 0; i < kMostSweeps; ++i) {
-    if (sweep_once() <= graph_.nodes() / 1000) return;
-  }
+std::uint64_t RankRefinement::sweep() {
+  return until_little_is_gained(kMostSweeps, [this] { return sweep_once(); });
+}
+
+std::uint64_t RankRefinement::refine(int most_passes) {
+  return until_little_is_gained(most_passes, [this] { return pass(); });
+}
+
+std::uint64_t RankRefinement::sweep_reads() {
+  return until_little_is_gained(kMostSweeps, [this] { return sweep_reads_once(); });
 }
 
 std::uint64_t RankRefinement::sweep_once() {
@@ -82,10 +105,64 @@ std::uint64_t RankRefinement::sweep_once() {
   return static_cast<std::uint64_t>(gained);
 }
 
-void RankRefinement::refine(int most_passes) {
-  for (int i = 0; i < most_passes; ++i) {
-    if (pass() <= graph_.nodes() / 1000) return;
+std::uint64_t RankRefinement::sweep_reads_once() {
+  std::int64_t gained = 0;
+  for (NodeId node = 0; node < graph_.nodes(); ++node) {
+    if (counts_[owner_[node]] == 1) continue;
+    count_links(node);
+    const auto best = best_move_for_reads(node);
+    forget_links();
+    if (!best) continue;
+    apply(best->move);
+    gained += best->gain;
   }
+  return static_cast<std::uint64_t>(gained);
+}
+
+// Whether the node's rank reads the neighbour for others than the node, too; counts in covered_ the ranks that do.
+bool RankRefinement::is_read_otherwise(NodeId neighbour, NodeId node) {
+  const std::uint16_t own = owner_[node];
+  const std::uint16_t home = owner_[neighbour];
+  std::size_t unseen = linked_.size() + (links_[own] == 0 ? 1 : 0);
+  const auto see = [&](std::uint16_t rank) {
+    if (seen_[rank] == look_ || (links_[rank] == 0 && rank != own)) return;
+    seen_[rank] = look_;
+    ++covered_[rank];
+    --unseen;
+  };
+  ++look_;
+  see(home);
+  for (const NodeId reader : graph_.neighbours(neighbour)) {
+    if (unseen == 0) break;
+    if (reader != node) see(owner_[reader]);
+  }
+  return seen_[own] == look_;
+}
+
+std::optional<RankRefinement::Candidate> RankRefinement::best_move_for_reads(NodeId node) {
+  const std::uint16_t from = owner_[node];
+  if (linked_.empty() || (linked_.size() == 1 && linked_.front() == from)) return std::nullopt;
+  std::int32_t looked_at = 0;
+  std::int32_t saved = 0;  // what the old rank need not read any more
+  for (const NodeId neighbour : graph_.neighbours(node)) {
+    if (graph_.degree(neighbour) > kMostDegree) continue;
+    ++looked_at;
+    saved += is_read_otherwise(neighbour, node) ? 0 : 1;
+  }
+  covered_[from] = 0;
+  std::optional<Candidate> best;
+  std::int32_t fewer_cut = 0;
+  for (const std::uint16_t to : linked_) {
+    if (to == from || loads_[to] + weights_[node] > most_load_) continue;
+    // The node itself is no longer read by the new rank, but by the old one if it has neighbours there.
+    const std::int32_t gain = saved - (looked_at - covered_[to]) + 1 - (links_[from] > 0 ? 1 : 0);
+    const std::int32_t cut_gain = links_[to] - links_[from];
+    const std::int32_t least = best ? best->gain : 0;
+    if (gain < least || (gain == least && cut_gain <= fewer_cut)) continue;
+    best = Candidate{{node, from, to}, gain};
+    fewer_cut = cut_gain;
+  }
+  return best;
 }
 
 std::uint64_t RankRefinement::pass() {
@@ -129,8 +206,6 @@ void RankRefinement::queue_all() {
 }
 
 void RankRefinement::queue_again(NodeId node) {
-  // One move changes little for so many neighbours, and looking at them after each takes long.
-  constexpr std::uint32_t kMostDegree = 500;
   if (moved_[node] || graph_.degree(node) > kMostDegree) return;
   if (const auto best = best_move(node, room())) {
     queues_.put(best->move.from, node, best->gain);

@@ -52,6 +52,12 @@ std::vector<float> random_work(NodeId nodes) {
   return work;
 }
 
+// The bound, and what rounding may add.
+double most_work(const std::vector<float>& work, unsigned ranks) {
+  const double mean = std::accumulate(work.begin(), work.end(), 0.0) / ranks;
+  return std::max(1.03 * mean, mean + double{std::ranges::max(work)}) * (1 + 1e-6);
+}
+
 // Numbered so that numbers say nothing about who is in which.
 Graph two_cliques(NodeId size) {
   std::vector<std::pair<NodeId, NodeId>> edges = {{0, 1}};
@@ -100,6 +106,26 @@ TEST(RankPartition, CutsNoMoreThanARandomSplitOnAnyGraph) {
   }
 }
 
+TEST(RankPartition, ReadsFewerRecordsWhereThatIsAskedFor) {
+  for (const auto& [spec, nodes] : kGraphs) {
+    const Graph graph = make_graph(spec, nodes, 1).graph;
+    const std::vector<float> work = random_work(nodes);
+    for (const unsigned ranks : kRanks) {
+      const PartitionFigures cut = figures(split(graph, ranks, work), graph, 1);
+      const RankPartition partition =
+          split_over_ranks(graph, work, ranks, 1, locality_order(graph), Fewest::kRemoteReads);
+      const PartitionFigures reads = figures(partition, graph, 1);
+      EXPECT_LE(reads.remote_reads, cut.remote_reads) << spec << " on " << ranks;
+      EXPECT_LE(std::ranges::max(partition.work), most_work(work, ranks)) << spec << " on " << ranks;
+      EXPECT_GE(std::ranges::min(reads.nodes), 1u) << spec << " on " << ranks;
+    }
+  }
+  const Graph regular = make_graph("random-regular:8", 1000, 1).graph;
+  const RankPartition partition = split_over_ranks(regular, {}, 4, 1, locality_order(regular), Fewest::kRemoteReads);
+  EXPECT_LE(static_cast<double>(figures(partition, regular, 1).remote_reads),
+            0.9 * static_cast<double>(figures(split(regular, 4), regular, 1).remote_reads));
+}
+
 // What a split that only cuts the order would not reach.
 TEST(RankPartition, CutsFewEdgesWhereFewCanBeCut) {
   EXPECT_LE(cut_edges(make_graph("torus", 1024, 1).graph, 2), 70u) << "64 is the least";
@@ -128,13 +154,11 @@ TEST(RankPartition, BalancesWorkNotNodes) {
   for (const auto& [spec, nodes] : kGraphs) {
     const Graph graph = make_graph(spec, nodes, 1).graph;
     const std::vector<float> work = random_work(nodes);
-    const double heaviest = std::ranges::max(work);
     const double sum = std::accumulate(work.begin(), work.end(), 0.0);
     for (const unsigned ranks : kRanks) {
       const RankPartition partition = split(graph, ranks, work);
       const std::vector<double> works = work_of_ranks(partition, work);
-      EXPECT_LE(std::ranges::max(works), std::max(1.03 * sum / ranks, sum / ranks + heaviest) * (1 + 1e-6))
-          << spec << " on " << ranks;
+      EXPECT_LE(std::ranges::max(works), most_work(work, ranks)) << spec << " on " << ranks;
       EXPECT_EQ(partition.work, works);
       EXPECT_NEAR(figures(partition, graph, 1).imbalance, std::ranges::max(works) * ranks / sum - 1, 1e-9);
       EXPECT_GE(std::ranges::min(figures(partition, graph, 1).nodes), 1u) << spec << " on " << ranks;
