@@ -35,7 +35,7 @@ class ArenaWindow {
   // Pages of other ranks that were looked at through mapped() count as this process's until they are let go: after
   // every so many bytes. Any thread.
   void looked_at(std::uint64_t bytes);
-  static constexpr std::uint64_t kMappedBytes = 16 << 20;  // at most that many, and part of --ram
+  static constexpr std::uint64_t kMappedBytes = 4 << 20;  // at most that many, and part of --ram
 
   // On the communication thread: starts to read from another rank's memory.
   void get(unsigned rank, std::uint64_t offset, std::span<std::byte> out, MPI_Request* request);

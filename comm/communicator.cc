@@ -33,6 +33,8 @@ constexpr auto kLongestNapExpecting = 200us;
 constexpr auto kLongestNap = 1000us;
 // How long a rank that failed waits for rank 0 to end the run before it does so itself.
 constexpr auto kPatience = 5s;
+// mpirun passes on what a rank has printed a little later, and drops it when the rank is gone.
+constexpr auto kForLauncher = 200ms;
 constexpr int kFailureTag = 1;
 
 bool launched() {
@@ -256,6 +258,7 @@ class Communicator::Thread {
     const std::string_view text(heard_.data(), static_cast<std::size_t>(std::max(1, length)));
     std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()) - 1, text.data() + 1);
     std::fflush(stderr);
+    std::this_thread::sleep_for(kForLauncher);
     MPI_Abort(world, text[0]);
   }
 
@@ -436,6 +439,7 @@ void Communicator::fail(const std::string& message, ExitCode code) {
       thread_->run(
           [&] {
             end_it_here();
+            std::this_thread::sleep_for(kForLauncher);
             MPI_Abort(thread_->world, static_cast<int>(code));
             return true;
           },

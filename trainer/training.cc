@@ -71,8 +71,13 @@ Team team_of(Communicator& ranks) {
   return {ranks.rank(), ranks.size(), [&ranks](std::span<std::int64_t> values) { ranks.sum(values); }};
 }
 
-// What part of the nodes is this rank's. Nodes that act seldom would weigh less, but so far all of an algorithm's act
-// equally often.
+// The same for every run with the same graph, ranks and seed. All nodes of an algorithm act equally often so far, so
+// all weigh the same; and a model that several of a rank's nodes read comes once, so that is what is counted.
+RankPartition partition_for(const Experiment& experiment, std::size_t ranks) {
+  return split_over_ranks(experiment.graph(), {}, static_cast<unsigned>(ranks), experiment.options.seed,
+                          experiment.order, Fewest::kRemoteReads);
+}
+
 Share share_of(const Experiment& experiment, const Communicator& ranks, PartitionFigures& printed) {
   const TrainOptions& options = experiment.options;
   if (ranks.size() > options.nodes) {
@@ -80,7 +85,7 @@ Share share_of(const Experiment& experiment, const Communicator& ranks, Partitio
                 ExitCode::kUsage);
   }
   if (ranks.alone() || experiment.algorithm->records() < options.nodes) return Share(experiment.algorithm->records());
-  RankPartition partition = split_over_ranks(experiment.graph(), {}, ranks.size(), options.seed, experiment.order);
+  RankPartition partition = partition_for(experiment, ranks.size());
   if (ranks.first()) printed = figures(partition, experiment.graph(), options.seed);
   return Share(experiment.graph(), std::move(partition), ranks.rank(),
                options.pace == Pace::kFree ? Share::Others::kFree : Share::Others::kInStep);
@@ -321,11 +326,9 @@ void Training::move_population() {
   note.require_same(options_);
 
   const bool whole = experiment_.algorithm->records() < options_.nodes || former_.size() == 1;
-  const Share before = whole ? Share(experiment_.algorithm->records())
-                             : Share(experiment_.graph(),
-                                     split_over_ranks(experiment_.graph(), {}, static_cast<unsigned>(former_.size()),
-                                                      options_.seed, experiment_.order),
-                                     0, Share::Others::kInStep);
+  const Share before =
+      whole ? Share(experiment_.algorithm->records())
+            : Share(experiment_.graph(), partition_for(experiment_, former_.size()), 0, Share::Others::kInStep);
   progress_.begin(fmt::format("moving nodes from {} to {} ranks", former_.size(), ranks_.size()), requirements_.records,
                   0, 0);
   {
