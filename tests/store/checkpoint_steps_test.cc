@@ -4,6 +4,7 @@
 
 #include "store/error.h"
 #include "store/location.h"
+#include "store/ready_queue.h"
 #include "tests/store/store_harness.h"
 
 namespace shoal::testing {
@@ -145,8 +146,10 @@ TEST_P(CheckpointSteps, BetweenThemNothingRunsAndNothingMoves) {
 
 TEST_P(CheckpointSteps, AreRefusedWhileARoundRuns) {
   store_->plan(creation_plan(kNodes));
-  store_->begin_round([](NodeLease lease) { lease.commit(); });
+  ReadyQueue queue;
+  store_->begin_round([&](NodeLease lease) { queue.push(std::move(lease)); }, [&] { queue.close(); });
   EXPECT_THAT([&] { store_->prepare_checkpoint("two"); }, ThrowsMessage<Error>(HasSubstr("end it first")));
+  while (auto lease = queue.pop()) lease->commit();
   store_->end_round();
 }
 
