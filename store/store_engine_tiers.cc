@@ -319,7 +319,8 @@ VerifyReport StoreEngine::verify() {
     }
     verify_entries(table_->entries(), {}, report);
     try {
-      for (const Checkpoint& checkpoint : read_checkpoint_head(*cold_, cold_directory_.string()).checkpoints) {
+      const CheckpointHead head = read_checkpoint_head(*cold_, cold_directory_.string());
+      for (const Checkpoint& checkpoint : head.checkpoints) {
         verify_entries(read_checkpoint_entries(*cold_, nodes_, checkpoint.epoch, cold_directory_.string()),
                        table_->entries(), report);
       }

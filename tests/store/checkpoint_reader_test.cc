@@ -5,7 +5,6 @@
 
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <map>
 
 #include "store/error.h"
@@ -22,8 +21,9 @@ using ::testing::ThrowsMessage;
 constexpr NodeId kNodes = 9;
 
 std::string contents(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::string bytes(std::filesystem::file_size(path), '\0');
+  std::ifstream(path, std::ios::binary).read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  return bytes;
 }
 
 // A closed store with two checkpoints, whose records are in slabs, in the cold tier and all zeros.

@@ -4,6 +4,7 @@
 
 #include "store/error.h"
 #include "store/location.h"
+#include "store/ready_queue.h"
 #include "tests/store/store_harness.h"
 
 namespace shoal::testing {
@@ -16,13 +17,14 @@ using ::testing::ThrowsMessage;
 
 constexpr NodeId kNodes = 12;
 
-class CheckpointSteps : public ::testing::Test {
+class CheckpointSteps : public ::testing::TestWithParam<IoEngine> {
  protected:
   CheckpointSteps() {
     options_.directory = directory_.path() / "store";
     options_.layout = layout_of(5000, 3000);
     options_.nodes = kNodes;
     options_.max_reads_per_step = 2;
+    options_.io = GetParam();
     options_.ram_bytes = StateStore::minimum_ram(options_) + 4 * options_.layout.state_bytes();
     store_ = StateStore::create(options_);
     round(creation_plan(kNodes));
@@ -58,7 +60,7 @@ class CheckpointSteps : public ::testing::Test {
   std::uint64_t seed_ = 0;
 };
 
-TEST_F(CheckpointSteps, ThatWereBothTakenLeaveTheNewCheckpointAlone) {
+TEST_P(CheckpointSteps, ThatWereBothTakenLeaveTheNewCheckpointAlone) {
   gossip();
   store_->prepare_checkpoint("two");
   EXPECT_EQ(store_->checkpoint_count(), 1u);
@@ -72,7 +74,7 @@ TEST_F(CheckpointSteps, ThatWereBothTakenLeaveTheNewCheckpointAlone) {
   expect_equal(*store_, model_);
 }
 
-TEST_F(CheckpointSteps, ThatWereInterruptedLeaveBothAndEitherOpens) {
+TEST_P(CheckpointSteps, ThatWereInterruptedLeaveBothAndEitherOpens) {
   for (const std::uint64_t epoch : {1u, 2u}) {
     SCOPED_TRACE(epoch);
     reopen(std::nullopt);
@@ -97,7 +99,7 @@ TEST_F(CheckpointSteps, ThatWereInterruptedLeaveBothAndEitherOpens) {
   }
 }
 
-TEST_F(CheckpointSteps, WithoutAnEpochTheNewestOpensThoughItIsOnlyPrepared) {
+TEST_P(CheckpointSteps, WithoutAnEpochTheNewestOpensThoughItIsOnlyPrepared) {
   gossip();
   store_->prepare_checkpoint("two");
   reopen(std::nullopt);
@@ -105,7 +107,7 @@ TEST_F(CheckpointSteps, WithoutAnEpochTheNewestOpensThoughItIsOnlyPrepared) {
   EXPECT_NO_THROW(expect_equal(*store_, model_));
 }
 
-TEST_F(CheckpointSteps, AnEpochThatIsNotThereIsRefusedAndNothingChanges) {
+TEST_P(CheckpointSteps, AnEpochThatIsNotThereIsRefusedAndNothingChanges) {
   gossip();
   store_->prepare_checkpoint("two");
   for (const std::uint64_t absent : {0u, 3u}) {
@@ -116,7 +118,7 @@ TEST_F(CheckpointSteps, AnEpochThatIsNotThereIsRefusedAndNothingChanges) {
   EXPECT_EQ(epochs(), (std::vector<std::uint64_t>{1, 2}));
 }
 
-TEST_F(CheckpointSteps, TheEmptyCheckpointOfANewStoreIsThereAsEpochZero) {
+TEST_P(CheckpointSteps, TheEmptyCheckpointOfANewStoreIsThereAsEpochZero) {
   options_.overwrite = true;
   store_.reset();
   store_ = StateStore::create(options_);
@@ -127,7 +129,7 @@ TEST_F(CheckpointSteps, TheEmptyCheckpointOfANewStoreIsThereAsEpochZero) {
   EXPECT_EQ(store_->checkpoint_note(), "");
 }
 
-TEST_F(CheckpointSteps, BetweenThemNothingRunsAndNothingMoves) {
+TEST_P(CheckpointSteps, BetweenThemNothingRunsAndNothingMoves) {
   store_->plan(gossip_plan(kNodes, 2, random_));
   store_->prepare_checkpoint("two");
   const auto refused = ThrowsMessage<Error>(HasSubstr("commit it first"));
@@ -142,14 +144,16 @@ TEST_F(CheckpointSteps, BetweenThemNothingRunsAndNothingMoves) {
   EXPECT_NO_THROW(store_->checkpoint("three"));
 }
 
-TEST_F(CheckpointSteps, AreRefusedWhileARoundRuns) {
+TEST_P(CheckpointSteps, AreRefusedWhileARoundRuns) {
   store_->plan(creation_plan(kNodes));
-  store_->begin_round([](NodeLease lease) { lease.commit(); });
+  ReadyQueue queue;
+  store_->begin_round([&](NodeLease lease) { queue.push(std::move(lease)); }, [&] { queue.close(); });
   EXPECT_THAT([&] { store_->prepare_checkpoint("two"); }, ThrowsMessage<Error>(HasSubstr("end it first")));
+  while (auto lease = queue.pop()) lease->commit();
   store_->end_round();
 }
 
-TEST_F(CheckpointSteps, HoldTwoOfEveryRecordUntilTheCommitAndOneAfterIt) {
+TEST_P(CheckpointSteps, HoldTwoOfEveryRecordUntilTheCommitAndOneAfterIt) {
   // Node 0, 3, ... have private states of zeros at first, which take no slot.
   const std::uint64_t one = slab_bytes();
   gossip();
@@ -161,7 +165,7 @@ TEST_F(CheckpointSteps, HoldTwoOfEveryRecordUntilTheCommitAndOneAfterIt) {
   EXPECT_EQ(slab_bytes(), state);
 }
 
-TEST_F(CheckpointSteps, ADiscardedOneGivesItsSlotsAndColdRecordsBack) {
+TEST_P(CheckpointSteps, ADiscardedOneGivesItsSlotsAndColdRecordsBack) {
   const std::uint64_t one = slab_bytes();
   gossip();
   store_->demote(all());
@@ -174,7 +178,7 @@ TEST_F(CheckpointSteps, ADiscardedOneGivesItsSlotsAndColdRecordsBack) {
   EXPECT_NO_THROW(expect_equal(*store_, first_));
 }
 
-TEST_F(CheckpointSteps, ADroppedOneTakesItsColdRecordsWithIt) {
+TEST_P(CheckpointSteps, ADroppedOneTakesItsColdRecordsWithIt) {
   store_->demote(all());
   store_->checkpoint("cold");  // epoch 2
   gossip();
@@ -202,7 +206,7 @@ TEST_F(CheckpointSteps, ADroppedOneTakesItsColdRecordsWithIt) {
   EXPECT_FALSE(cold_record_is_there());
 }
 
-TEST_F(CheckpointSteps, AreListedOnlyForAStoreThatIsThereAndClosed) {
+TEST_P(CheckpointSteps, AreListedOnlyForAStoreThatIsThereAndClosed) {
   EXPECT_THAT([&] { epochs(); }, ThrowsMessage<Error>(HasSubstr("in use by process")));
   store_.reset();
   EXPECT_EQ(epochs(), std::vector<std::uint64_t>{1});
@@ -210,6 +214,11 @@ TEST_F(CheckpointSteps, AreListedOnlyForAStoreThatIsThereAndClosed) {
   EXPECT_THAT([&] { epochs(); }, ThrowsMessage<Error>(HasSubstr("there is no store in")));
   EXPECT_FALSE(std::filesystem::exists(options_.directory));
 }
+
+INSTANTIATE_TEST_SUITE_P(Engines, CheckpointSteps, ::testing::Values(IoEngine::kPosix, IoEngine::kMapped),
+                         [](const auto& engine) {
+                           return engine.param == IoEngine::kMapped ? std::string("mapped") : std::string("posix");
+                         });
 
 }  // namespace
 }  // namespace shoal::testing

@@ -60,10 +60,11 @@ class StoreFault : public ::testing::Test {
       const auto round = [&](std::shared_ptr<const AccessPlan> plan) {
         run_both(*store, model, std::move(plan), ++seed, 2);
       };
-      const auto checkpoint = [&] {
+      const auto checkpoint = [&](const std::function<void()>& between = [] {}) {
         outcome.saved.emplace(outcome.committed + 1, model);
         store->prepare_checkpoint(std::to_string(seed));
         outcome.prepared = outcome.committed + 1;
+        between();
         store->commit_checkpoint();
         outcome.committed = outcome.prepared;
       };
@@ -76,9 +77,10 @@ class StoreFault : public ::testing::Test {
       checkpoint();
       store->promote(some);
       round(gossip_plan(kNodes, 2, random));
-      const VerifyReport verified = store->verify();
-      if (!verified.problems.empty()) throw Error(verified.problems.front());
-      checkpoint();
+      checkpoint([&] {
+        const VerifyReport verified = store->verify();
+        if (!verified.problems.empty()) throw Error(verified.problems.front());
+      });
     } catch (const Error& error) {
       outcome.error = error.what();
       before_closing();
@@ -145,6 +147,7 @@ TEST_P(EveryOperation, ThatFailsEndsInACleanErrorAndAnIntactCheckpoint) {
     ASSERT_NO_THROW(expect_checkpoint(options(directory.path(), files, nullptr), outcome, nth % 2 == 0));
   }
   EXPECT_GT(failed * kStride, operations * 9 / 10);
+  EXPECT_GT(both_, 0u) << "no fault came between prepare and commit";
 }
 
 std::string fault_name(const ::testing::TestParamInfo<Fault>& fault) {

@@ -109,6 +109,21 @@ TEST_F(StoreLockTest, NamesItsHolderEvenAfterOneWithALongerProcessId) {
               ThrowsMessage<Error>(HasSubstr("process " + std::to_string(::getpid()) + ";")));
 }
 
+TEST_F(StoreLockTest, IsSharedByReadersWhoKeepRunsOutAndLeaveTheFileAlone) {
+  { const StoreLock run(directory_.path()); }
+  const auto written = std::filesystem::last_write_time(directory_.path() / "lock");
+  {
+    const StoreLock reader(directory_.path(), LockKind::kReader);
+    const StoreLock another(directory_.path(), LockKind::kReader);
+    EXPECT_THAT([this] { StoreLock run(directory_.path()); },
+                ThrowsMessage<Error>(AllOf(HasSubstr(directory_.path().string()), HasSubstr("being read"))));
+  }
+  EXPECT_EQ(std::filesystem::last_write_time(directory_.path() / "lock"), written);
+  const StoreLock run(directory_.path());
+  EXPECT_THAT([this] { StoreLock reader(directory_.path(), LockKind::kReader); },
+              ThrowsMessage<Error>(HasSubstr("in use by process " + std::to_string(::getpid()))));
+}
+
 TEST_F(StoreLockTest, NeedsTheDirectory) {
   EXPECT_THAT([] { StoreLock lock("/nonexistent"); },
               ThrowsMessage<Error>(HasSubstr("/nonexistent/lock: No such file or directory")));

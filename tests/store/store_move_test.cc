@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <iterator>
 
 #include "store/checkpoint_reader.h"
 #include "tests/store/store_harness.h"
@@ -44,8 +43,8 @@ TEST_P(StoreMove, RenamesAsAWhole) {
   }
   for (const auto& entry : std::filesystem::recursive_directory_iterator(before)) {
     if (!entry.is_regular_file()) continue;
-    std::ifstream file(entry.path(), std::ios::binary);
-    const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    std::string bytes(entry.file_size(), '\0');
+    std::ifstream(entry.path(), std::ios::binary).read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     EXPECT_EQ(bytes.find("here-it-was-made"), std::string::npos) << entry.path() << " knows where it is";
   }
   std::filesystem::rename(before, after);
