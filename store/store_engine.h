@@ -156,6 +156,7 @@ class StoreEngine {
   bool is_guest(NodeId node) const { return node >= nodes_; }
   FrameId use_guest(Flight& flight, NodeId node);
   void drop_guest_if_dead(NodeId node);
+  bool has_current(NodeId node) const;
   void serve_waiting();
   void served(Flight& flight);
   void stop_serving(Flight& flight);
