@@ -53,8 +53,8 @@ bool StoreEngine::may_pin(Part part) const {
   return kept == 0 || arena_->free_frames(part) + cache_->evictable(part) + dropping_[index(part)] > kept;
 }
 
-// Not before its first round ends, nor after its last local reader while nobody else holds it: the next version comes
-// with the round's end.
+// Not before its first round ends, nor where nobody holds it after its last local reader: the next version comes with
+// the round's end.
 bool StoreEngine::has_current(NodeId node) const {
   const FrameId id = cache_->current(Part::kPublic, node);
   return id != kNoFrame ? !(*cache_)[id].dead : !table_->location(Part::kPublic, node).is_nowhere();
