@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <utility>
 
 #include "store/error.h"
@@ -15,6 +16,7 @@ namespace {
 // Frames kept free or on their way to be, so that a fetch seldom waits for a write: as many as the device has in
 // flight.
 constexpr std::uint32_t kMostReserve = 16;
+constexpr std::chrono::milliseconds kLongestRest(5);
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -168,12 +170,17 @@ void StoreEngine::give_back(Flight* flight, bool committed) {
   flight->behind = returned_.load(std::memory_order_relaxed);
   while (!returned_.compare_exchange_weak(flight->behind, flight)) {
   }
-  notify();
+  if (--leases_out_ <= wake_at_) notify();
 }
 
 void StoreEngine::notify() {
   // Only a sleeping engine costs a system call.
-  if (sleeping_.exchange(false)) device_->wake();
+  const Sleep sleep = sleep_.exchange(Sleep::kAwake);
+  if (sleep == Sleep::kInDevice) device_->wake();
+  if (sleep == Sleep::kResting) {
+    const std::scoped_lock lock(rest_mutex_);
+    rested_.notify_one();
+  }
 }
 
 // The engine thread.
@@ -203,22 +210,45 @@ void StoreEngine::run() {
 
 void StoreEngine::wait_for_io(bool busy) {
   slab_io_->submit();
-  WaitMode mode = WaitMode::kPoll;
+  Sleep sleep = Sleep::kAwake;
   if (!busy) {
-    // Whoever hands something over after this sees the flag and wakes the device; what came before is seen here.
-    sleeping_ = true;
-    if (returned_.load() == nullptr && !have_commands_ && !cold_worker_->has_results()) mode = WaitMode::kBlock;
+    // Whoever hands something over after this sees the flag and wakes the engine; what came before is seen here.
+    sleep = may_rest() ? Sleep::kResting : Sleep::kInDevice;
+    sleep_ = sleep;
+    if (returned_.load() != nullptr || have_commands_ || cold_worker_->has_results()) sleep = Sleep::kAwake;
   }
-  const bool stalled = mode == WaitMode::kBlock && running_ && with_caller_ == 0;
+  const bool stalled = sleep != Sleep::kAwake && running_ && with_caller_ == 0;
   const bool no_frame = opening_ != nullptr && opening_->loading == 0;
   const double start = stalled ? seconds_now() : 0;
-  slab_io_->collect(mode, [this](FrameId id, IoRequest::Op op) { transfer_finished(id, op); });
+  if (sleep == Sleep::kResting) rest();
+  slab_io_->collect(sleep == Sleep::kInDevice ? WaitMode::kBlock : WaitMode::kPoll,
+                    [this](FrameId id, IoRequest::Op op) { transfer_finished(id, op); });
   if (stalled) {
     const double seconds = seconds_now() - start;
     round_report_.stalled_seconds += seconds;
     if (no_frame) round_report_.write_stalled_seconds += seconds;
   }
-  sleeping_ = false;
+  sleep_ = Sleep::kAwake;
+}
+
+// While steps wait for a worker, nobody waits for the engine: completions are left to pile up, and so are leases given
+// back, until half of those steps are gone. Every wake-up less is a worker that is not interrupted.
+bool StoreEngine::may_rest() {
+  const std::uint32_t out = leases_out_;
+  const bool enough = options_.workers > 0 && out > options_.workers + 1 && !slab_io_->queued();
+  wake_at_ = enough ? options_.workers + (out - options_.workers) / 2 : std::numeric_limits<std::uint32_t>::max();
+  return enough || slab_io_->idle();
+}
+
+void StoreEngine::rest() {
+  std::unique_lock lock(rest_mutex_);
+  const auto woken = [this] { return sleep_ != Sleep::kResting; };
+  if (slab_io_->idle()) {
+    rested_.wait(lock, woken);
+  } else {
+    // A caller may keep its leases for longer than the plan's next step should wait.
+    rested_.wait_for(lock, kLongestRest, woken);
+  }
 }
 
 void StoreEngine::settle() {

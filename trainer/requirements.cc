@@ -64,6 +64,7 @@ Requirements::Requirements(const Experiment& experiment) {
   store.max_reads_per_step = std::max<std::size_t>(1, algorithm.max_reads());
   store.max_reads_per_round = std::max<std::uint64_t>(records, algorithm.max_reads_per_round());
   store.io = options.store_io;
+  store.workers = options.threads;
   store.warm_bytes = options.warm_bytes;
   store.overwrite = options.overwrite;
   store.ram_bytes = ram_bytes > trainer_bytes ? ram_bytes - trainer_bytes : 0;
