@@ -431,7 +431,7 @@ void StoreEngine::fit_arena() {
   const std::uint64_t all_public = nodes_ + extra + memory_.flights;
   const std::uint64_t all_private = nodes_;
 
-  std::uint64_t least_private = std::min<std::uint64_t>(all_private, memory_.flights + kMostReserve);
+  std::uint64_t least_private = std::min<std::uint64_t>(all_private, memory_.flights);
   least_private = std::clamp<std::uint64_t>((arena - memory_.least_public * public_bytes) / private_bytes / 2,
                                             memory_.least_private, least_private);
   std::uint64_t publics = std::min(all_public + kMostReserve, (arena - least_private * private_bytes) / public_bytes);
