@@ -7,7 +7,7 @@ namespace shoal {
 Share::Share(NodeId records) : nodes_(records) {}
 
 Share::Share(const Graph& graph, RankPartition partition, unsigned rank)
-    : rank_(rank), ranks_(partition.ranks), others_(others), owner_(std::move(partition.owner)), local_(graph.nodes()) {
+    : rank_(rank), ranks_(partition.ranks), owner_(std::move(partition.owner)), local_(graph.nodes()) {
   std::vector<NodeId> count(ranks_, 0);
   for (NodeId node = 0; node < graph.nodes(); ++node) {
     local_[node] = count[owner_[node]]++;
