@@ -72,8 +72,11 @@ RoundPlan Share::translate(const RoundPlan& round) const {
     plan->add(global.kind(step), local_[global.node(step)], reads);
     if (!round.local_steps.empty()) local.local_steps.push_back(round.local_steps[step]);
   }
-  for (NodeId node = 0; node < nodes_; ++node) {
-    if (held[node] && others_ == Others::kInStep) plan->hold(node);
+  if (others_ == Others::kInStep) {
+    plan->reserve(steps, total_reads, static_cast<std::size_t>(std::count(held.begin(), held.end(), true)));
+    for (NodeId node = 0; node < nodes_; ++node) {
+      if (held[node]) plan->hold(node);
+    }
   }
   local.accesses = std::move(plan);
   return local;
