@@ -290,15 +290,17 @@ TEST_F(PeerServing, ServesTheNewVersionOfANodeThatIsNotHeld) {
   for (NodeId node = 0; node < 6; ++node) plan->add(StepKind::kUpdate, node);
   store_->plan(plan);
   begin(5);
-  // The last step stays open: all others have acted, and most of what they made has left RAM.
-  for (std::size_t nth = 0; nth < 10; ++nth) {
-    const auto node = static_cast<NodeId>(nth % 5);
-    peers_.ask(node);
-    const auto answer = peers_.answer(nth);
-    expect_served(answer, node, answer.version);
-    peers_.release(answer);
-    if (nth >= 5) {
-      EXPECT_EQ(answer.version, 2u) << "node " << node;
+  // The last step stays open: all others act, and most of what they make leaves RAM.
+  std::size_t nth = 0;
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    for (NodeId node = 0; node < 5; ++node) {
+      for (Version version = 0; version != 2;) {
+        peers_.ask(node);
+        const auto answer = peers_.answer(nth++);
+        version = answer.version;
+        expect_served(answer, node, version);
+        peers_.release(answer);
+      }
     }
   }
   kept_.pop()->commit();
