@@ -1,9 +1,14 @@
 #include "store/store_engine.h"
 
 #include <fmt/format.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -16,9 +21,28 @@ namespace {
 // Frames kept free or on their way to be, so that a fetch seldom waits for a write: as many as the device has in
 // flight.
 constexpr std::uint32_t kMostReserve = 16;
+constexpr std::chrono::milliseconds kLongestRest(5);
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// The engine works for microseconds at a time and everybody waits for it meanwhile. A short slice lets it run when it
+// is woken, not when a worker's slice of 3 ms is over (Linux 6.12 and later; older ones ignore it).
+void ask_for_short_slices() {
+  if (::sched_getscheduler(0) != SCHED_OTHER) return;  // someone has decided already
+  // The C library has no name for it yet, and the kernel's header does not go with <sched.h>.
+  struct {
+    std::uint32_t size = 48;
+    std::uint32_t policy = SCHED_OTHER;
+    std::uint64_t flags = 0;
+    std::int32_t nice = ::getpriority(PRIO_PROCESS, 0);
+    std::uint32_t priority = 0;
+    std::uint64_t runtime = 100'000;  // nanoseconds, the least there is
+    std::uint64_t deadline = 0;
+    std::uint64_t period = 0;
+  } attributes;
+  ::syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
 }  // namespace
@@ -179,17 +203,23 @@ void StoreEngine::give_back(Flight* flight, bool committed) {
   flight->behind = returned_.load(std::memory_order_relaxed);
   while (!returned_.compare_exchange_weak(flight->behind, flight)) {
   }
-  notify();
+  if (--leases_out_ <= wake_at_) notify();
 }
 
 void StoreEngine::notify() {
   // Only a sleeping engine costs a system call.
-  if (sleeping_.exchange(false)) device_->wake();
+  const Sleep sleep = sleep_.exchange(Sleep::kAwake);
+  if (sleep == Sleep::kInDevice) device_->wake();
+  if (sleep == Sleep::kResting) {
+    const std::scoped_lock lock(rest_mutex_);
+    rested_.notify_one();
+  }
 }
 
 // The engine thread.
 
 void StoreEngine::run() {
+  ask_for_short_slices();
   for (;;) {
     {
       const std::scoped_lock lock(mutex_);
@@ -216,20 +246,23 @@ void StoreEngine::run() {
 
 void StoreEngine::wait_for_io(bool busy) {
   slab_io_->submit();
-  WaitMode mode = WaitMode::kPoll;
+  Sleep sleep = Sleep::kAwake;
   if (!busy) {
-    // Whoever hands something over after this sees the flag and wakes the device; what came before is seen here.
-    sleeping_ = true;
-    if (returned_.load() == nullptr && !have_commands_ && !cold_worker_->has_results() &&
-        (peers_ == nullptr || !peers_->has_news())) {
-      mode = WaitMode::kBlock;
+    // Whoever hands something over after this sees the flag and wakes the engine; what came before is seen here.
+    sleep = may_rest() ? Sleep::kResting : Sleep::kInDevice;
+    sleep_ = sleep;
+    if (returned_.load() != nullptr || have_commands_ || cold_worker_->has_results() ||
+        (peers_ != nullptr && peers_->has_news())) {
+      sleep = Sleep::kAwake;
     }
   }
-  const bool stalled = mode == WaitMode::kBlock && running_ && with_caller_ == 0;
+  const bool stalled = sleep != Sleep::kAwake && running_ && with_caller_ == 0;
   const bool no_frame = opening_ != nullptr && opening_->loading == 0;
   const bool for_neighbours = guests_loading_ > 0 && slab_io_->idle();
   const double start = stalled ? seconds_now() : 0;
-  slab_io_->collect(mode, [this](FrameId id, IoRequest::Op op) { transfer_finished(id, op); });
+  if (sleep == Sleep::kResting) rest();
+  slab_io_->collect(sleep == Sleep::kInDevice ? WaitMode::kBlock : WaitMode::kPoll,
+                    [this](FrameId id, IoRequest::Op op) { transfer_finished(id, op); });
   if (stalled) {
     const double seconds = seconds_now() - start;
     round_report_.stalled_seconds += seconds;
@@ -239,7 +272,28 @@ void StoreEngine::wait_for_io(bool busy) {
       round_report_.write_stalled_seconds += seconds;
     }
   }
-  sleeping_ = false;
+  sleep_ = Sleep::kAwake;
+}
+
+// While steps wait for a worker, nobody waits for the engine: completions are left to pile up, and so are leases given
+// back, until half of those steps are gone. Every wake-up less is a worker that is not interrupted.
+bool StoreEngine::may_rest() {
+  const std::uint32_t out = leases_out_;
+  // Other ranks' workers may be waiting.
+  const bool enough = options_.workers > 0 && out > options_.workers + 1 && !slab_io_->queued() && serving_ == 0;
+  wake_at_ = enough ? options_.workers + (out - options_.workers) / 2 : std::numeric_limits<std::uint32_t>::max();
+  return enough || slab_io_->idle();
+}
+
+void StoreEngine::rest() {
+  std::unique_lock lock(rest_mutex_);
+  const auto woken = [this] { return sleep_ != Sleep::kResting; };
+  if (slab_io_->idle()) {
+    rested_.wait(lock, woken);
+  } else {
+    // A caller may keep its leases for longer than the plan's next step should wait.
+    rested_.wait_for(lock, kLongestRest, woken);
+  }
 }
 
 // Nothing is on its way anywhere, and no other rank reads a frame.
@@ -425,7 +479,7 @@ void StoreEngine::fit_arena() {
   const std::uint64_t all_public = nodes_ + extra + memory_.flights + memory_.serving;
   const std::uint64_t all_private = nodes_;
 
-  std::uint64_t least_private = std::min<std::uint64_t>(all_private, memory_.flights + kMostReserve);
+  std::uint64_t least_private = std::min<std::uint64_t>(all_private, memory_.flights);
   least_private = std::clamp<std::uint64_t>((arena - memory_.least_public * public_bytes) / private_bytes / 2,
                                             memory_.least_private, least_private);
   std::uint64_t publics = std::min(all_public + kMostReserve, (arena - least_private * private_bytes) / public_bytes);

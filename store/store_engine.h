@@ -113,6 +113,8 @@ class StoreEngine {
   bool take_cold();
   bool take_peers();
   void wait_for_io(bool busy);
+  bool may_rest();
+  void rest();
   void settle();
   void fail(std::exception_ptr error);
   void start_round();
@@ -156,6 +158,7 @@ class StoreEngine {
   bool is_guest(NodeId node) const { return node >= nodes_; }
   FrameId use_guest(Flight& flight, NodeId node);
   void drop_guest_if_dead(NodeId node);
+  bool has_current(NodeId node) const;
   void serve_waiting();
   void served(Flight& flight);
   void stop_serving(Flight& flight);
@@ -256,9 +259,14 @@ class StoreEngine {
 
   // Shared with other threads.
   std::atomic<Flight*> returned_{nullptr};
-  std::atomic<bool> sleeping_{false};
+  enum class Sleep : std::uint8_t { kAwake, kInDevice, kResting };
+  std::atomic<Sleep> sleep_{Sleep::kAwake};
+  std::mutex rest_mutex_;
+  std::condition_variable rested_;
+  std::atomic<std::uint32_t> leases_out_{0};  // not given back
+  std::atomic<std::uint32_t> wake_at_{0};     // leases out at which giving one back ends the engine's sleep
   std::atomic<bool> have_commands_{false};
-  std::atomic<std::uint32_t> with_caller_{0};  // leases out
+  std::atomic<std::uint32_t> with_caller_{0};  // leases out or not yet taken back
   std::mutex mutex_;                           // guards what follows
   std::condition_variable changed_;
   std::vector<Command*> commands_;

@@ -262,6 +262,7 @@ void StoreEngine::deliver(Flight& flight) {
   flight.read_payloads.clear();
   for (const FrameId id : flight.reads) flight.read_payloads.push_back(payload(cache[id].record));
   ++with_caller_;
+  ++leases_out_;
   ready_(NodeLease(this, &flight));
 }
 

@@ -53,7 +53,14 @@ bool StoreEngine::may_pin(Part part) const {
   return kept == 0 || arena_->free_frames(part) + cache_->evictable(part) + dropping_[index(part)] > kept;
 }
 
-// In the order of arrival, but for those who are a round ahead.
+// Not before its first round ends, nor where nobody holds it after its last local reader: the next version comes with
+// the round's end.
+bool StoreEngine::has_current(NodeId node) const {
+  const FrameId id = cache_->current(Part::kPublic, node);
+  return id != kNoFrame ? !(*cache_)[id].dead : !table_->location(Part::kPublic, node).is_nowhere();
+}
+
+// In the order of arrival, but for those who ask for what the round's end will bring.
 void StoreEngine::serve_waiting() {
   // What ends the round waits for the readers to be gone; the next ones get the new versions.
   const bool ending = told_done_ && may_end_ && running_;
@@ -62,8 +69,7 @@ void StoreEngine::serve_waiting() {
     if (request->node >= nodes_) {
       throw Error(fmt::format("another rank asks for node {} of {}", request->node, nodes_));
     }
-    const Version current = table_->version(request->node);
-    if (current == 0 || current < request->version) {
+    if (!has_current(request->node) || table_->version(request->node) < request->version) {
       ++request;
       continue;
     }

@@ -41,6 +41,7 @@ struct StoreOptions {
   IoEngine io = IoEngine::kAuto;
   unsigned queue_depth = 16;
   unsigned submit_batch = 8;         // requests handed to the device in one system call, at most
+  unsigned workers = 0;              // threads that hold a lease each; 0: not known, so every lease is urgent
   std::uint64_t prefetch_bytes = 0;  // read ahead of use, at most; 0: as --tune found best (see default_prefetch_bytes)
   std::uint64_t cold_memory_bytes = 0;  // RocksDB's share; 0: ram / 32 within [minimum, 64 MiB]
 

@@ -77,6 +77,7 @@ Requirements::Requirements(const Experiment& experiment, const Share& share, con
     store.serving_frames = kServingFrames;
   }
   store.io = options.store_io;
+  store.workers = options.threads;
   store.warm_bytes = options.warm_bytes;
   store.overwrite = options.overwrite;
   store.ram_bytes = ram_bytes > trainer_bytes ? ram_bytes - trainer_bytes : 0;

@@ -6,8 +6,8 @@ namespace shoal {
 
 Share::Share(NodeId records) : nodes_(records) {}
 
-Share::Share(const Graph& graph, RankPartition partition, unsigned rank, Others others)
-    : rank_(rank), ranks_(partition.ranks), others_(others), owner_(std::move(partition.owner)), local_(graph.nodes()) {
+Share::Share(const Graph& graph, RankPartition partition, unsigned rank)
+    : rank_(rank), ranks_(partition.ranks), owner_(std::move(partition.owner)), local_(graph.nodes()) {
   std::vector<NodeId> count(ranks_, 0);
   for (NodeId node = 0; node < graph.nodes(); ++node) {
     local_[node] = count[owner_[node]]++;
@@ -73,7 +73,7 @@ RoundPlan Share::translate(const RoundPlan& round) const {
     if (!round.local_steps.empty()) local.local_steps.push_back(round.local_steps[step]);
   }
   for (NodeId node = 0; node < nodes_; ++node) {
-    if (held[node] && others_ == Others::kInStep) plan->hold(node);
+    if (held[node]) plan->hold(node);
   }
   local.accesses = std::move(plan);
   return local;

@@ -27,9 +27,7 @@ class Share {
  public:
   // All of it: one rank, or an algorithm whose every rank keeps the same records.
   explicit Share(NodeId records);
-  // In step, a node's model stays as it is while other ranks may read it.
-  enum class Others { kInStep, kFree };
-  Share(const Graph& graph, RankPartition partition, unsigned rank, Others others);
+  Share(const Graph& graph, RankPartition partition, unsigned rank);
 
   bool whole() const { return owner_.empty(); }
   NodeId nodes() const { return nodes_; }
@@ -60,7 +58,6 @@ class Share {
   std::uint64_t reads_ = 0;
   unsigned rank_ = 0;
   unsigned ranks_ = 1;
-  Others others_ = Others::kInStep;
   std::vector<std::uint16_t> owner_;  // by global node; empty: whole
   std::vector<NodeId> local_;         // by global node: its number at its owner
   std::vector<NodeId> own_;           // global nodes, by local number

@@ -87,8 +87,7 @@ Share share_of(const Experiment& experiment, const Communicator& ranks, Partitio
   if (ranks.alone() || experiment.algorithm->records() < options.nodes) return Share(experiment.algorithm->records());
   RankPartition partition = partition_for(experiment, ranks.size());
   if (ranks.first()) printed = figures(partition, experiment.graph(), options.seed);
-  return Share(experiment.graph(), std::move(partition), ranks.rank(),
-               options.pace == Pace::kFree ? Share::Others::kFree : Share::Others::kInStep);
+  return Share(experiment.graph(), std::move(partition), ranks.rank());
 }
 
 }  // namespace
@@ -326,9 +325,8 @@ void Training::move_population() {
   note.require_same(options_);
 
   const bool whole = experiment_.algorithm->records() < options_.nodes || former_.size() == 1;
-  const Share before =
-      whole ? Share(experiment_.algorithm->records())
-            : Share(experiment_.graph(), partition_for(experiment_, former_.size()), 0, Share::Others::kInStep);
+  const Share before = whole ? Share(experiment_.algorithm->records())
+                             : Share(experiment_.graph(), partition_for(experiment_, former_.size()), 0);
   progress_.begin(fmt::format("moving nodes from {} to {} ranks", former_.size(), ranks_.size()), requirements_.records,
                   0, 0);
   {

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tests/e2e/program.h"
+#include "tests/store/refusing_kernel.h"
 
 namespace shoal {
 namespace {
@@ -127,6 +128,19 @@ TEST_F(TrainCli, SaysBeforehandWhenTheDiskIsTooSmall) {
   const Arguments petabytes = {
       "--model", "quadratic:100000000", "--nodes", "1000000", "--graph", "ring", "--ram", "64GiB", "--quiet"};
   expect_refused(petabytes, 1, "too little");
+}
+
+TEST_F(TrainCli, StrictRefusesAModeThatIsNotWhatWasAskedForAndNamesIt) {
+  const Arguments direct = ring_ + Arguments{"--store-io", "direct"};
+  EXPECT_EQ(run(direct + Arguments{"--strict", "--out", "given"}).code, 0);
+  with_refusing_kernel(Refused::kIoUring, [&] {
+    EXPECT_EQ(run(direct + Arguments{"--out", "lenient"}).code, 0);
+    const Outcome strict = run(direct + Arguments{"--strict", "--out", "strict"});
+    EXPECT_EQ(strict.code, 1);
+    EXPECT_EQ(lines_of(strict.err).size(), 1U) << strict.err;
+    EXPECT_THAT(strict.err, testing::StartsWith("shoal-train: --strict: "));
+    EXPECT_THAT(strict.err, testing::HasSubstr("where io_uring was asked for"));
+  });
 }
 
 TEST_F(TrainCli, RefusesToGoOnWithOtherSettingsAndNamesThem) {

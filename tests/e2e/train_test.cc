@@ -54,6 +54,13 @@ class TrainTest : public testing::Test {
 
 const Arguments kPlenty = {"--ram", "2GiB"};
 
+std::string mode_of(const nlohmann::json& summary, const std::string& what) {
+  for (const auto& mode : summary["modes"]) {
+    if (mode["what"] == what) return mode["actual"];
+  }
+  return "(not reported)";
+}
+
 // Every algorithm, optimizer and model at least once; the first one's state is 16 times the RAM it gets.
 const std::vector<Case> kCases = {
     {"CtaAdamMlp",
@@ -118,6 +125,9 @@ TEST_P(SameBits, ForAnyThreadsRamAndDeviceAndAsTheDefinitionSays) {
     const auto small = summary(arguments + Arguments{"--ram", std::to_string(ram)} + ways[i], out);
     ASSERT_TRUE(small.is_object());
     EXPECT_EQ(small["state_hash"], hash);
+    if (i == 1) {
+      EXPECT_EQ(mode_of(small, "slab I/O"), "io_uring") << "what this way is meant to try was not there";
+    }
     if (test.streams && i < 2) {
       EXPECT_GT(small["bytes_read"], 0) << "it was meant to be too little RAM";
     }

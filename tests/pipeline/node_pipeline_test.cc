@@ -76,7 +76,9 @@ class Checking : public StepWork {
 
 std::uint64_t run_with(unsigned threads, Trace* trace) {
   TemporaryDirectory directory;
-  const auto store = StateStore::create(options_in(directory.path() / "store"));
+  StoreOptions options = options_in(directory.path() / "store");
+  options.workers = threads;
+  const auto store = StateStore::create(options);
   NodePipeline pipeline(*store, threads, trace);
   Adding work;
   for (const auto& plan :

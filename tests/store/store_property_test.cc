@@ -62,6 +62,7 @@ class StoreProperty : public ::testing::TestWithParam<Kind> {
       options.device_hook = [files](std::unique_ptr<IoDevice>) { return make_memory_device(files, {}); };
     }
     const unsigned workers = static_cast<unsigned>(1 + random() % 3);
+    if (random() % 2 == 0) options.workers = workers;
     SCOPED_TRACE(fmt::format("seed {}", seed));
 
     Model model(options.nodes, options.layout);
