@@ -70,7 +70,7 @@ class Expected {
     }
   }
 
-  void expect_round(const RoundPlan& round, const LocalPlan& local, Share::Others others) {
+  void expect_round(const RoundPlan& round, const LocalPlan& local) {
     std::vector<Step> steps;
     std::set<NodeId> held;
     const std::vector<Step> all = steps_of(round);
@@ -81,7 +81,7 @@ class Expected {
         continue;
       }
       for (const NodeId node : step.reads) {
-        if (owner_[node] == rank_ && others == Share::Others::kInStep) held.insert(at_owner_.at(node));
+        if (owner_[node] == rank_) held.insert(at_owner_.at(node));
       }
     }
     EXPECT_EQ(steps_of(local.plan), steps);
@@ -148,12 +148,10 @@ TEST(Share, IsWhatTheDefinitionSaysForRandomPlans) {
       for (int k = 0; k < 6; ++k) rounds.push_back(random_plan(graph, random));
       rounds.push_back(rounds.back());  // the very same again
       for (unsigned rank = 0; rank < ranks; ++rank) {
-        for (const Share::Others others : {Share::Others::kInStep, Share::Others::kFree}) {
-          Share share(graph, {owner, ranks, {}}, rank, others);
-          Expected expected(graph, owner, rank);
-          expected.expect_setup(share);
-          for (const RoundPlan& round : rounds) expected.expect_round(round, share.localize(round), others);
-        }
+        Share share(graph, {owner, ranks, {}}, rank);
+        Expected expected(graph, owner, rank);
+        expected.expect_setup(share);
+        for (const RoundPlan& round : rounds) expected.expect_round(round, share.localize(round));
       }
     }
   }
@@ -172,11 +170,11 @@ TEST(Share, IsWhatTheDefinitionSaysForAlgorithms) {
     const auto owner = random_owners(graph.nodes(), 4, random);
     for (unsigned rank = 0; rank < 4; ++rank) {
       const auto made = make_algorithm(algorithm, {options, graph, order, team});
-      Share share(graph, {owner, 4, {}}, rank, Share::Others::kInStep);
+      Share share(graph, {owner, 4, {}}, rank);
       Expected expected(graph, owner, rank);
       for (std::uint64_t round = 0; round < 12; ++round) {
         const RoundPlan plan = made->plan(round);
-        expected.expect_round(plan, share.localize(plan), Share::Others::kInStep);
+        expected.expect_round(plan, share.localize(plan));
       }
     }
   }
@@ -190,7 +188,7 @@ TEST(Share, OfAllRanksTogetherIsTheRound) {
   std::multiset<NodeId> acting;
   std::uint64_t reads = 0;
   for (unsigned rank = 0; rank < 3; ++rank) {
-    const Share share(graph, {owner, 3, {}}, rank, Share::Others::kInStep);
+    const Share share(graph, {owner, 3, {}}, rank);
     for (const Step& step : steps_of(share.translate(round))) acting.insert(share.global(step.node));
     reads += share.reads();
     const auto of_ranks = share.nodes_of_ranks();
