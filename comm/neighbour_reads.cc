@@ -143,12 +143,12 @@ bool NeighbourReads::read_mapped(NodeId guest, std::byte* record) {
   if (entry == nullptr) return false;
   for (unsigned tries = 0; tries < kMostTries; ++tries) {
     const Version version = entry->version.load(std::memory_order_acquire);
-    const std::uint64_t offset = entry->offset.load(std::memory_order_relaxed);
+    const std::uint64_t place = entry->place.load(std::memory_order_acquire);
     if (!wanted(guest, version)) return false;
-    std::memcpy(record, window_.mapped(from.owner) + arena_offset(from.owner) + offset, record_bytes_);
+    std::memcpy(record, window_.mapped(from.owner) + arena_offset(from.owner) + offset_of(place), record_bytes_);
     std::atomic_thread_fence(std::memory_order_acquire);
     const bool whole = entry->version.load(std::memory_order_relaxed) == version &&
-                       entry->offset.load(std::memory_order_relaxed) == offset;
+                       entry->place.load(std::memory_order_relaxed) == place;
     window_.looked_at(record_bytes_);
     const std::scoped_lock lock(mutex_);
     if (whole) {
@@ -286,7 +286,7 @@ void NeighbourReads::got(std::uint32_t slot) {
       return;
     }
     reading.stage = Reading::Stage::kRecord;
-    get_record(slot, reading.entry[1]);
+    get_record(slot, offset_of(reading.entry[1]));
     return;
   }
   const std::string wrong =

@@ -4,11 +4,12 @@
 
 namespace shoal {
 
-void AccessPlan::reserve(std::size_t steps, std::size_t reads) {
+void AccessPlan::reserve(std::size_t steps, std::size_t reads, std::size_t held) {
   kinds_.reserve(steps);
   nodes_.reserve(steps);
   ends_.reserve(steps + 1);
   reads_.reserve(reads);
+  held_.reserve(held);
 }
 
 void AccessPlan::add(StepKind kind, NodeId node, std::span<const NodeId> reads) {

@@ -23,7 +23,7 @@ class AccessPlan {
  public:
   AccessPlan() = default;
 
-  void reserve(std::size_t steps, std::size_t reads);
+  void reserve(std::size_t steps, std::size_t reads, std::size_t held = 0);
   void add(StepKind kind, NodeId node, std::span<const NodeId> reads = {});
   // The node's current public record is read by others, at any time in the round.
   void hold(NodeId node) { held_.push_back(node); }

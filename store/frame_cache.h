@@ -35,6 +35,7 @@ struct Cached {
   Version version = 0;
   NodeId node = kNoNode;
   std::uint32_t pins = 0;
+  std::uint32_t loans = 0;               // of those, by other ranks
   std::uint32_t heap_place = kNoWaiter;  // in the heap of evictable frames; kNoWaiter: not there
   std::uint32_t first_waiter = kNoWaiter;
   std::uint32_t transfers = 0;  // requests of this record under way
@@ -69,7 +70,11 @@ class FrameCache {
   void flip(NodeId node);                        // the next public version is the current one
 
   void pin(FrameId id);
-  void unpin(FrameId id);         // evictable when it is ready and was the last pin
+  void unpin(FrameId id);                       // evictable when it is ready and was the last pin
+  void lend(FrameId id);                        // one of its pins is another rank's
+  void take_back(FrameId id);                   // and no more, nor is there that pin
+  std::uint32_t lent() const { return lent_; }  // frames that only other ranks have pinned
+  bool only_lent(FrameId id) const { return cached_[id].loans > 0 && cached_[id].loans == cached_[id].pins; }
   void became_ready(FrameId id);  // after loading or writing
   void set_next_use(FrameId id, PlanTime time);
   FrameId victim(Part part) const { return heap_[index(part)].empty() ? kNoFrame : heap_[index(part)].front(); }
@@ -82,6 +87,7 @@ class FrameCache {
   FrameId id_of(const Frame& frame) const;
   void list(const Cached& entry);
   void unlist(NodeId node);
+  void count_pins(FrameId id, int pins, int loans);
   FrameId fill(Frame frame, NodeId node);
   void push(FrameId id);
   void remove(FrameId id);
@@ -95,6 +101,7 @@ class FrameCache {
   std::array<std::vector<FrameId>, kPartCount> current_;
   std::vector<FrameId> next_;
   std::array<std::vector<FrameId>, kPartCount> heap_;
+  std::uint32_t lent_ = 0;
 };
 
 }  // namespace shoal

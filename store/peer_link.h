@@ -20,13 +20,20 @@
 
 namespace shoal {
 
-// Of one public record. Written by the engine thread alone; read by anyone, like a seqlock: version, offset, the
-// record, and both again. Whoever cannot look again checks the record's header, which is sealed before it is listed.
+// Of one public record. Written by the engine thread alone; read by anyone, like a seqlock: version, place, the record,
+// and both again. Whoever cannot look again checks the record's header, which is sealed before it is listed.
 struct DirectoryEntry {
-  std::atomic<Version> version{0};       // 0: not in RAM
-  std::atomic<std::uint64_t> offset{0};  // of the record, from the start of the arena
+  std::atomic<Version> version{0};      // 0: not in RAM
+  std::atomic<std::uint64_t> place{0};  // where in the arena, and above that how often the entry has been filled
 };
 static_assert(sizeof(DirectoryEntry) == 16 && std::atomic<Version>::is_always_lock_free);
+
+// The count tells a record that has stayed from one that has left and come back to the same frame while it was read.
+inline constexpr unsigned kOffsetBits = 48;
+constexpr std::uint64_t offset_of(std::uint64_t place) { return place & ((std::uint64_t{1} << kOffsetBits) - 1); }
+constexpr std::uint64_t next_place(std::uint64_t place, std::uint64_t offset) {
+  return ((place >> kOffsetBits) + 1) << kOffsetBits | offset;
+}
 
 inline constexpr Version kAnyVersion = 0;
 

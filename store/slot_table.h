@@ -46,6 +46,7 @@ class SlotTable {
   void set_pending(NodeId node, Location location) { pending_[node].location = location.word(); }
   // What flip() makes the node's version; one more than the current unless this is called before.
   void set_pending_version(NodeId node, Version version) { pending_[node].version = version; }
+  Version pending_version(NodeId node) const { return pending_[node].version; }
   void flip(NodeId node);
   // 0 or 1, the other one after each flip: tells the cold copies of a version and its successor apart.
   unsigned side(NodeId node) const { return pending_[node].side; }

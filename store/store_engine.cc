@@ -129,9 +129,9 @@ void StoreEngine::plan(std::shared_ptr<const AccessPlan> round) {
       round->bytes() + UseIndex::bytes_for(nodes_ + options_.guests, round->size(), round->total_reads()));
   auto index = std::make_shared<const UseIndex>(std::move(round), nodes_, options_.guests);
   on_engine([&] {
-    const std::uint64_t arena =
-        (nodes_ + index->extra_versions() + memory_.flights + kMostReserve) * record_bytes(Part::kPublic) +
-        (nodes_ + std::uint64_t{memory_.flights}) * record_bytes(Part::kPrivate);
+    const std::uint64_t arena = (nodes_ + index->extra_versions() + memory_.flights + memory_.serving + kMostReserve) *
+                                    record_bytes(Part::kPublic) +
+                                (nodes_ + std::uint64_t{memory_.flights}) * record_bytes(Part::kPrivate);
     resident_ram_bytes_ = std::max(resident_ram_bytes_, memory_.total() - memory_.arena + arena);
     rounds_.push_back({std::move(index), std::move(charge)});
   });
@@ -152,15 +152,20 @@ void StoreEngine::begin_round(std::function<void(NodeLease)> ready, std::functio
 
 RoundReport StoreEngine::end_round() {
   if (peers_ != nullptr) {
-    on_engine([&] { may_end_ = true; });
+    // No command: that would throw the failure of a round whose leases are still out.
+    may_end_ = true;
+    have_commands_ = true;
+    notify();
   }
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return round_over_ && with_caller_ == 0; });
   if (failure_) std::rethrow_exception(failure_);
   if (ended_round_ == nullptr) throw Error("no round was begun", ExitCode::kUsage);
-  // Computed here, on the caller's thread, while the engine may already write back what is left.
   RoundReport report = ended_report_;
-  report.lower_bound_bytes = bound_.add_round(*std::exchange(ended_round_, nullptr), arena_->bytes());
+  const auto round = std::exchange(ended_round_, nullptr);
+  lock.unlock();
+  // Computed here, on the caller's thread, while the engine may already write back what is left, and serves others.
+  report.lower_bound_bytes = bound_.add_round(*round, arena_->bytes());
   return report;
 }
 
@@ -256,7 +261,7 @@ void StoreEngine::wait_for_io(bool busy) {
       sleep = Sleep::kAwake;
     }
   }
-  const bool stalled = sleep != Sleep::kAwake && running_ && with_caller_ == 0;
+  const bool stalled = sleep != Sleep::kAwake && running_ && !told_done_ && with_caller_ == 0;
   const bool no_frame = opening_ != nullptr && opening_->loading == 0;
   const bool for_neighbours = guests_loading_ > 0 && slab_io_->idle();
   const double start = stalled ? seconds_now() : 0;
@@ -374,6 +379,7 @@ bool StoreEngine::take_cold() {
 
 void StoreEngine::fail(std::exception_ptr error) {
   running_ = false;
+  failed_ = true;
   slab_io_->drain();
   while (cold_worker_->outstanding() > 0) cold_worker_->collect(cold_done_);
   {

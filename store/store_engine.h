@@ -56,6 +56,7 @@ struct Flight {
   bool committed = false;
   Flight* behind = nullptr;  // in the list of returned flights
   bool serving = false;      // for another rank: reads[0] is all it has
+  bool replaced = false;     // and that is the version which the running round has made
   ServeRequest request;
 };
 
@@ -156,14 +157,14 @@ class StoreEngine {
 
   // store_engine_peers.cc: records from and for other ranks.
   bool is_guest(NodeId node) const { return node >= nodes_; }
+  bool is_replaced(NodeId node) const { return acted_[node] != 0 && uses_left_[node] == 0; }
   FrameId use_guest(Flight& flight, NodeId node);
   void drop_guest_if_dead(NodeId node);
-  bool has_current(NodeId node) const;
   void serve_waiting();
   void served(Flight& flight);
   void stop_serving(Flight& flight);
   std::uint32_t kept_for_serving(Part part) const;
-  bool may_pin(Part part) const;
+  bool may_pin(FrameId id) const;
 
   // store_engine_checkpoint.cc
   void flush_dirty();
@@ -223,6 +224,7 @@ class StoreEngine {
   std::deque<Round> rounds_;
   PlanTime base_ = 0;  // time of the front round's first step
   bool running_ = false;
+  bool failed_ = false;       // nothing moves any more
   std::uint32_t cursor_ = 0;  // next step to gather
   std::uint32_t finished_steps_ = 0;
   std::function<void(NodeLease)> ready_;
@@ -255,7 +257,6 @@ class StoreEngine {
   std::uint32_t guests_loading_ = 0;  // on their way here
   bool serving_paused_ = false;       // bulk work wants the frames to itself
   bool told_done_ = false;            // all steps of the running round are committed, and the caller knows
-  bool may_end_ = false;              // and so are those of all other ranks
 
   // Shared with other threads.
   std::atomic<Flight*> returned_{nullptr};
@@ -266,6 +267,7 @@ class StoreEngine {
   std::atomic<std::uint32_t> leases_out_{0};  // not given back
   std::atomic<std::uint32_t> wake_at_{0};     // leases out at which giving one back ends the engine's sleep
   std::atomic<bool> have_commands_{false};
+  std::atomic<bool> may_end_{false};           // the steps of the running round are committed on all ranks
   std::atomic<std::uint32_t> with_caller_{0};  // leases out or not yet taken back
   std::mutex mutex_;                           // guards what follows
   std::condition_variable changed_;

@@ -109,22 +109,22 @@ bool StoreEngine::gather_read(Flight& flight, std::size_t k) {
 
 // A pinned frame with the record in it or on its way; kNoFrame when there is no room yet.
 FrameId StoreEngine::use(Flight& flight, Part part, NodeId node, bool to_change) {
-  FrameId id = cache_->current(part, node);
+  FrameId id = flight.replaced ? cache_->next(node) : cache_->current(part, node);
   if (id == kNoFrame && is_guest(node)) {
     id = use_guest(flight, node);
     if (id == kNoFrame) return kNoFrame;
   } else if (id == kNoFrame) {
-    if (table_->location(part, node).is_nowhere()) {
+    if ((flight.replaced ? table_->pending(node) : table_->location(part, node)).is_nowhere()) {
       throw Error(fmt::format("step {} uses node {}, which has never been created", flight.step, node),
                   ExitCode::kUsage);
     }
-    id = bind(flight, part, node, false);
+    id = bind(flight, part, node, flight.replaced);
     if (id == kNoFrame) return kNoFrame;
     if (!flight.serving) ++round_report_.misses[index(part)];
     load(id);
   } else {
     Cached& entry = (*cache_)[id];
-    if (entry.pins == 0 && !flight.serving && !may_pin(part)) return kNoFrame;
+    if (!flight.serving && !may_pin(id)) return kNoFrame;
     cache_->pin(id);
     if (!flight.serving && !is_guest(node)) ++round_report_.hits[index(part)];
     if (entry.drop) {
@@ -159,8 +159,8 @@ FrameId StoreEngine::bind(Flight& flight, Part part, NodeId node, bool next) {
 // Brings the record into its frame from wherever its durable copy is.
 void StoreEngine::load(FrameId id) {
   Cached& entry = (*cache_)[id];
-  const Location where = table_->location(entry.part, entry.node);
-  entry.version = table_->version(entry.node);
+  const Location where = location_of(entry);
+  entry.version = entry.next ? table_->pending_version(entry.node) : table_->version(entry.node);
   if (where.is_slab()) {
     place_in_slot(id, where.slot());
     slab_io_->start(IoRequest::Op::kRead, id, where.slot());
@@ -201,8 +201,8 @@ void StoreEngine::transfer_finished(FrameId id, IoRequest::Op op) {
 
 void StoreEngine::loaded(FrameId id) {
   Cached& entry = (*cache_)[id];
-  check(id, table_->location(entry.part, entry.node));
-  entry.to_slab = table_->location(entry.part, entry.node).is_cold();
+  check(id, location_of(entry));
+  entry.to_slab = location_of(entry).is_cold();
   ready(id);
 }
 

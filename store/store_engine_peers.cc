@@ -11,6 +11,7 @@ namespace shoal {
 bool StoreEngine::take_peers() {
   if (peers_ == nullptr || !peers_->has_news()) return false;
   peers_->collect(news_);
+  if (failed_) return true;
   for (const FrameId id : news_.arrived) {
     --guests_loading_;
     --(*cache_)[id].transfers;
@@ -43,48 +44,55 @@ void StoreEngine::drop_guest_if_dead(NodeId node) {
 
 // Frames that a local step must leave alone, so that others are served however busy this rank is. Two ranks can never
 // wait for each other: a step here may wait for a record from there, but to send one back takes only these frames.
+// A frame that a step uses as well is none of them: when the others are done with it, the step still has it.
 std::uint32_t StoreEngine::kept_for_serving(Part part) const {
-  return part == Part::kPublic ? memory_.serving - serving_ : 0;
+  return part == Part::kPublic ? memory_.serving - cache_->lent() : 0;
 }
 
-// One frame less that could be emptied; enough must be left.
-bool StoreEngine::may_pin(Part part) const {
-  const std::uint32_t kept = kept_for_serving(part);
-  return kept == 0 || arena_->free_frames(part) + cache_->evictable(part) + dropping_[index(part)] > kept;
-}
-
-// Not before its first round ends, nor where nobody holds it after its last local reader: the next version comes with
-// the round's end.
-bool StoreEngine::has_current(NodeId node) const {
-  const FrameId id = cache_->current(Part::kPublic, node);
-  return id != kNoFrame ? !(*cache_)[id].dead : !table_->location(Part::kPublic, node).is_nowhere();
+// A step that pins the frame leaves enough others that could be emptied. One that only others read is theirs until the
+// step has it, and takes another from them then.
+bool StoreEngine::may_pin(FrameId id) const {
+  const Cached& entry = (*cache_)[id];
+  const bool lent = cache_->only_lent(id);
+  const std::uint32_t kept = kept_for_serving(entry.part);
+  if (!lent && (entry.pins > 0 || kept == 0)) return true;
+  return arena_->free_frames(entry.part) + cache_->evictable(entry.part) + dropping_[index(entry.part)] > kept;
 }
 
 // In the order of arrival, but for those who ask for what the round's end will bring.
 void StoreEngine::serve_waiting() {
   // What ends the round waits for the readers to be gone; the next ones get the new versions.
   const bool ending = told_done_ && may_end_ && running_;
-  if (asked_.empty() || serving_paused_ || ending) return;
+  if (asked_.empty() || serving_paused_ || ending || failed_) return;
   for (auto request = asked_.begin(); request != asked_.end() && !free_serving_.empty();) {
     if (request->node >= nodes_) {
       throw Error(fmt::format("another rank asks for node {} of {}", request->node, nodes_));
     }
-    if (!has_current(request->node) || table_->version(request->node) < request->version) {
+    const Version current = table_->version(request->node);
+    if (current == 0 || current < request->version) {
       ++request;
       continue;
     }
     Flight& flight = *free_serving_.back();
     flight.node = request->node;
     flight.request = *request;
-    flight.gathered = 3;
+    // Not held, the version that others see is gone once the node's own readers are done. To wait for the round's end
+    // is no way out: this round may wait for theirs.
+    flight.replaced = is_replaced(flight.node);
+    if (flight.replaced && request->version != kAnyVersion) {
+      throw Error(fmt::format("another rank asks for version {} of node {}, which the plan does not hold",
+                              request->version, request->node));
+    }
+    flight.gathered = 0;
     flight.loading = 0;
     flight.reads.clear();
     const FrameId id = use(flight, Part::kPublic, flight.node, false);
     if (id == kNoFrame) return;  // its frames are on their way to be free
     free_serving_.pop_back();
     flight.reads.push_back(id);
+    cache_->lend(id);
     ++serving_;
-    ++uses_left_[flight.node];
+    if (!flight.replaced) ++uses_left_[flight.node];
     request = asked_.erase(request);
     if (flight.loading == 0) served(flight);
   }
@@ -97,10 +105,11 @@ void StoreEngine::served(Flight& flight) {
 }
 
 void StoreEngine::stop_serving(Flight& flight) {
-  cache_->unpin(flight.reads[0]);
+  cache_->take_back(flight.reads[0]);
   flight.reads.clear();
   --serving_;
   free_serving_.push_back(&flight);
+  if (flight.replaced) return;
   --uses_left_[flight.node];
   retire_if_dead(flight.node);
 }

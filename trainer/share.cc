@@ -72,6 +72,7 @@ RoundPlan Share::translate(const RoundPlan& round) const {
     plan->add(global.kind(step), local_[global.node(step)], reads);
     if (!round.local_steps.empty()) local.local_steps.push_back(round.local_steps[step]);
   }
+  plan->reserve(steps, total_reads, static_cast<std::size_t>(std::count(held.begin(), held.end(), true)));
   for (NodeId node = 0; node < nodes_; ++node) {
     if (held[node]) plan->hold(node);
   }

@@ -363,8 +363,10 @@ void Training::move_population() {
     files_->write(kStoresFile, stores_text(places));
     for (const StoreOptions& options : former) {
       StateStore::remove(options);
+      // A rank's own folder goes with it; what else lies there stays.
       std::error_code not_empty;
-      std::filesystem::remove(options.directory, not_empty);
+      if (former.size() > 1) std::filesystem::remove(options.directory / "lock", not_empty);
+      if (former.size() > 1) std::filesystem::remove(options.directory, not_empty);
     }
   }
   ranks_.barrier();

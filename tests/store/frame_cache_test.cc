@@ -100,6 +100,50 @@ TEST_F(FrameCacheTest, DoesNotFindAScratchFrameUnderItsNode) {
   EXPECT_EQ(cache_.current(Part::kPublic, 4), current);
 }
 
+TEST_F(FrameCacheTest, CountsTheFramesThatOnlyOtherRanksHavePinned) {
+  const FrameId id = resident(Part::kPublic, 4, 1);
+  cache_.pin(id);
+  EXPECT_EQ(cache_.lent(), 0u);
+  cache_.lend(id);
+  EXPECT_EQ(cache_.lent(), 1u);
+  cache_.pin(id);  // a second one
+  cache_.lend(id);
+  EXPECT_EQ(cache_.lent(), 1u);
+  cache_.pin(id);  // a step of this rank
+  EXPECT_EQ(cache_.lent(), 0u);
+  cache_.take_back(id);
+  EXPECT_EQ(cache_.lent(), 0u);
+  cache_.unpin(id);
+  EXPECT_EQ(cache_.lent(), 1u);
+  EXPECT_EQ(cache_.victim(Part::kPublic), kNoFrame);
+  cache_.take_back(id);
+  EXPECT_EQ(cache_.lent(), 0u);
+  EXPECT_EQ(cache_.victim(Part::kPublic), id);
+}
+
+TEST_F(FrameCacheTest, ListsARecordThatIsThereAndTellsOneThatStayedFromOneThatCameBack) {
+  std::vector<DirectoryEntry> directory(kNodes);
+  FrameCache cache(arena_, kNodes, directory);
+  std::vector<std::uint64_t> places;
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    const FrameId id = cache.bind(Part::kPublic, 7, false);
+    cache[id].version = 3;
+    EXPECT_EQ(directory[7].version, 0u) << "it is on its way";
+    cache.became_ready(id);
+    EXPECT_EQ(directory[7].version, 3u);
+    places.push_back(directory[7].place);
+    EXPECT_EQ(arena_.region().data() + offset_of(places.back()), cache[id].record);
+    cache.begin_writing(id);
+    cache.became_ready(id);
+    EXPECT_EQ(directory[7].place, places.back()) << "it stayed";
+    cache.unpin(id);
+    cache.empty(id);
+    EXPECT_EQ(directory[7].version, 0u);
+  }
+  EXPECT_EQ(offset_of(places[0]), offset_of(places[1])) << "the same frame";
+  EXPECT_NE(places[0], places[1]);
+}
+
 // What each frame holds, told in the simplest way: a map that is searched from end to end.
 struct Held {
   Part part;

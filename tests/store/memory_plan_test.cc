@@ -39,6 +39,10 @@ StoreOptions random_options(std::mt19937_64& random) {
   options.rounds_ahead = static_cast<unsigned>(1 + random() % 4);
   if (random() % 2 == 0) options.max_reads_per_round = static_cast<std::uint64_t>(up_to(1e7));
   if (random() % 2 == 0) options.prefetch_bytes = static_cast<std::uint64_t>(up_to(1e9));
+  if (random() % 2 == 0) {
+    options.serving_frames = static_cast<unsigned>(up_to(8));
+    options.guests = static_cast<NodeId>(up_to(1e6));
+  }
   if (random() % 2 == 0) options.cold_memory_bytes = (std::uint64_t{4} << 20) + random() % (128 << 20);
   return options;
 }
@@ -107,6 +111,23 @@ TEST(MemoryPlan, NamesTheMinimumAndThatVeryNumberWorks) {
         << options.nodes << " nodes, records of " << options.layout.record_bytes(Part::kPublic) << " and "
         << options.layout.record_bytes(Part::kPrivate) << " bytes, " << options.max_reads_per_step << " reads a step";
   }
+}
+
+TEST(MemoryPlan, HasRoomForTheFramesThatServeOthersAndForGuests) {
+  StoreOptions options = options_of(50, 2000, 2000);
+  const std::uint64_t alone = MemoryPlan::minimum(options);
+  options.serving_frames = 3;
+  const std::uint64_t serving = MemoryPlan::minimum(options);
+  EXPECT_GE(serving, alone + 3 * options.layout.record_bytes(Part::kPublic) + 50 * sizeof(DirectoryEntry));
+  options.guests = 1000;
+  const std::uint64_t least = MemoryPlan::minimum(options);
+  EXPECT_GT(least, serving);
+  options.ram_bytes = least;
+  const MemoryPlan plan = MemoryPlan::for_options(options);
+  EXPECT_EQ(plan.least_public, options.max_reads_per_step + 2 + 3);
+  EXPECT_GE(plan.arena, least_arena(plan, options.layout));
+  options.ram_bytes = least - 1;
+  EXPECT_THAT([&] { MemoryPlan::for_options(options); }, ThrowsMessage<Error>(HasSubstr("need at least")));
 }
 
 TEST(MemoryPlan, SaysWhatTheMinimumComesFrom) {

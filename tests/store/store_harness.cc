@@ -47,11 +47,13 @@ void require_same(const std::byte* payload, const Words& expected, std::string_v
                           expected[static_cast<std::size_t>(at)]));
 }
 
-void work(NodeLease& lease, const AccessPlan& plan, const Model& before, std::uint64_t seed) {
-  const NodeId node = lease.node();
+void work(NodeLease& lease, const AccessPlan& plan, const Model& before, std::uint64_t seed,
+          const std::vector<NodeId>& names) {
+  const auto name = [&](NodeId number) { return names.empty() ? number : names[number]; };
+  const NodeId node = name(lease.node());
   const auto reads = plan.reads(lease.step());
   for (std::size_t k = 0; k < reads.size(); ++k) {
-    require_same(lease.read(k), before.nodes[reads[k]].published, "a read", reads[k]);
+    require_same(lease.read(k), before.nodes[name(reads[k])].published, "a read", name(reads[k]));
   }
   if (reads_own(lease.kind())) {
     require_same(lease.current(), before.nodes[node].published, "the public state", node);
@@ -147,7 +149,7 @@ std::shared_ptr<const AccessPlan> gossip_plan(NodeId nodes, std::size_t degree, 
 }
 
 RoundReport run_round(StateStore& store, const AccessPlan& plan, const Model& before, std::uint64_t seed,
-                      unsigned workers) {
+                      unsigned workers, const RankView& rank) {
   ReadyQueue queue;
   std::exception_ptr error;
   std::mutex error_mutex;
@@ -157,7 +159,7 @@ RoundReport run_round(StateStore& store, const AccessPlan& plan, const Model& be
     threads.emplace_back([&] {
       while (auto lease = queue.pop()) {
         try {
-          work(*lease, plan, before, seed);
+          work(*lease, plan, before, seed, rank.names);
         } catch (...) {
           const std::scoped_lock lock(error_mutex);
           if (!error) error = std::current_exception();
@@ -166,6 +168,7 @@ RoundReport run_round(StateStore& store, const AccessPlan& plan, const Model& be
     });
   }
   for (std::thread& thread : threads) thread.join();
+  if (rank.when_done) rank.when_done();
   if (error) {
     try {
       store.end_round();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -42,10 +43,16 @@ std::shared_ptr<const AccessPlan> random_plan(NodeId nodes, std::size_t max_read
 // All nodes in order, each reading `degree` random others.
 std::shared_ptr<const AccessPlan> gossip_plan(NodeId nodes, std::size_t degree, std::mt19937_64& random);
 
+// How a store of one rank of several is driven.
+struct RankView {
+  std::vector<NodeId> names;             // of the model's nodes, by their number in the store and its plans
+  std::function<void()> when_done = {};  // called when the rank's steps are done, before the round is ended
+};
+
 // Runs the round that the store has planned next with this many workers. Each checks what it is given against the model
 // as it was before the round (throws Error where they differ) and does what Model::run does.
 RoundReport run_round(StateStore& store, const AccessPlan& plan, const Model& before, std::uint64_t seed,
-                      unsigned workers);
+                      unsigned workers, const RankView& rank = {});
 
 // plan() and run_round(), then the model follows.
 RoundReport run_both(StateStore& store, Model& model, std::shared_ptr<const AccessPlan> plan, std::uint64_t seed,

@@ -49,19 +49,30 @@ bool uses_public(const AccessPlan& plan, std::uint32_t step, NodeId node) {
          std::find(reads.begin(), reads.end(), node) != reads.end();
 }
 
-// Lives through the round with a list of who has a new version and who still has the old one.
-std::uint64_t extra_versions_by_simulation(const AccessPlan& plan, NodeId nodes) {
+// Lives through the round with a list of who has a new version and who still has the old one, and of the guests that
+// are there.
+std::uint64_t extra_versions_by_simulation(const AccessPlan& plan, NodeId nodes, NodeId guests = 0) {
   std::vector<int> versions(nodes, 1);
+  std::vector<bool> there(guests, false);
+  const auto held = plan.held();
   std::uint64_t most = 0;
   for (std::uint32_t step = 0; step < plan.size(); ++step) {
     if (writes(plan.kind(step))) ++versions[plan.node(step)];
-    std::uint64_t extra = 0;
+    for (const NodeId node : plan.reads(step)) {
+      if (node >= nodes) there[node - nodes] = true;
+    }
+    auto extra = static_cast<std::uint64_t>(std::count(there.begin(), there.end(), true));
     for (const int count : versions) extra += static_cast<std::uint64_t>(count - 1);
     most = std::max(most, extra);
-    for (NodeId node = 0; node < nodes; ++node) {
-      bool used_later = false;
+    for (NodeId node = 0; node < nodes + guests; ++node) {
+      bool used_later = std::find(held.begin(), held.end(), node) != held.end();
       for (std::uint32_t later = step + 1; later < plan.size(); ++later) used_later |= uses_public(plan, later, node);
-      if (versions[node] == 2 && !used_later) --versions[node];
+      if (used_later) continue;
+      if (node >= nodes) {
+        there[node - nodes] = false;
+      } else if (versions[node] == 2) {
+        --versions[node];
+      }
     }
   }
   return most;
@@ -126,6 +137,40 @@ TEST(UseIndex, CountsTheOldVersionsThatAreStillNeededAsASimulationDoes) {
     most = std::max(most, expected);
   }
   EXPECT_GT(most, 4u) << "the plans were too tame to show anything";
+}
+
+TEST(UseIndex, CountsGuestsWhileTheyAreUsedAndHeldVersionsToTheEndAsASimulationDoes) {
+  std::mt19937 random(4);
+  std::uint64_t differ = 0;
+  for (int repeat = 0; repeat < 300; ++repeat) {
+    const auto nodes = static_cast<NodeId>(1 + random() % 12);
+    const auto guests = static_cast<NodeId>(random() % 8);
+    const auto local = random_plan(nodes, random);
+    auto plan = std::make_shared<AccessPlan>();
+    for (std::size_t step = 0; step < local->size(); ++step) {
+      std::vector<NodeId> reads(local->reads(step).begin(), local->reads(step).end());
+      for (NodeId& read : reads) {
+        if (guests > 0 && random() % 2 == 0) read = nodes + static_cast<NodeId>(random() % guests);
+      }
+      plan->add(local->kind(step), local->node(step), reads);
+    }
+    for (NodeId node = 0; node < nodes; ++node) {
+      if (random() % 3 == 0) plan->hold(node);
+    }
+    const std::uint64_t expected = extra_versions_by_simulation(*plan, nodes, guests);
+    ASSERT_EQ(UseIndex(plan, nodes, guests).extra_versions(), expected);
+    differ += expected != extra_versions_by_simulation(*local, nodes) ? 1 : 0;
+  }
+  EXPECT_GT(differ, 100u);
+}
+
+TEST(UseIndex, RefusesToHoldAGuestAndAGuestThatActs) {
+  auto holding = std::make_shared<AccessPlan>();
+  holding->hold(3);
+  EXPECT_THAT([&] { UseIndex uses(holding, 3, 2); }, ThrowsMessage<Error>(HasSubstr("holds node 3")));
+  auto acting = std::make_shared<AccessPlan>();
+  acting->add(StepKind::kUpdate, 3);
+  EXPECT_THAT([&] { UseIndex uses(acting, 3, 2); }, ThrowsMessage<Error>(HasSubstr("names node 3")));
 }
 
 TEST(UseIndex, NeedsOneExtraVersionForAStreamAndOneForEachNodeWhenTheLastReadsAll) {
