@@ -501,13 +501,13 @@ void Training::keep_pace(std::uint64_t round) {
 Training::Tally Training::add_up(const RoundFigures& own, const RoundReport& report,
                                  const NeighbourFigures& neighbours) {
   if (alone()) return {own, report, neighbours};
-  // Ranks that keep the same record have found the same loss.
+  // Ranks that keep the same record have made the same steps and found the same loss.
   const bool count_loss = !share_.whole() || ranks_.first();
   const auto limbs = (count_loss ? own.loss_sum : FixedSum()).limbs();
   std::vector<std::int64_t> numbers(limbs.begin(), limbs.end());
   RoundFigures figures = own;
-  if (!count_loss) figures.trained = 0;
   RoundReport sum = report;
+  if (!count_loss) figures.trained = sum.steps = 0;
   NeighbourFigures remote = neighbours;
   std::uint64_t* const counts[] = {&figures.trained,
                                    &figures.node_steps,
