@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <filesystem>
 #include <set>
 #include <span>
@@ -281,7 +282,7 @@ void Training::open_store() {
   if (!options_.resume || moving()) {
     // What lies where the nodes are to be moved to is left from a move that was interrupted.
     if (moving()) options.overwrite = true;
-    store_ = StateStore::create(options);
+    create_store();
   } else if (ranks_.first()) {
     // A checkpoint is one that all ranks have, and rank 0 makes its own last.
     store_ = StateStore::open(options);
@@ -291,6 +292,26 @@ void Training::open_store() {
     store_ = StateStore::open(options);
   }
   if (neighbours_) neighbours_->connect(store_->id());
+}
+
+// All ranks have a new store, or none: what the others made would stand in the way of the next attempt.
+void Training::create_store() {
+  std::exception_ptr error;
+  try {
+    store_ = StateStore::create(requirements_.store);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  std::int64_t failures = error ? 1 : 0;
+  ranks_.sum(std::span(&failures, 1));
+  if (failures == 0) return;
+  if (!error) {
+    store_.reset();
+    StateStore::remove(requirements_.store);
+  }
+  ranks_.barrier();
+  if (error) std::rethrow_exception(error);
+  ranks_.barrier();  // nobody comes: the rank that failed ends all of them
 }
 
 // Where the stores of the run that is resumed are, by rank.
@@ -480,13 +501,13 @@ void Training::keep_pace(std::uint64_t round) {
 Training::Tally Training::add_up(const RoundFigures& own, const RoundReport& report,
                                  const NeighbourFigures& neighbours) {
   if (alone()) return {own, report, neighbours};
-  // Ranks that keep the same record have found the same loss.
+  // Ranks that keep the same record have made the same steps and found the same loss.
   const bool count_loss = !share_.whole() || ranks_.first();
   const auto limbs = (count_loss ? own.loss_sum : FixedSum()).limbs();
   std::vector<std::int64_t> numbers(limbs.begin(), limbs.end());
   RoundFigures figures = own;
-  if (!count_loss) figures.trained = 0;
   RoundReport sum = report;
+  if (!count_loss) figures.trained = sum.steps = 0;
   NeighbourFigures remote = neighbours;
   std::uint64_t* const counts[] = {&figures.trained,
                                    &figures.node_steps,

@@ -73,6 +73,7 @@ class Training {
   void set_up();
   void open_window();
   void open_store();
+  void create_store();
   std::vector<StorePlace> former_places();
   bool moving() const { return !former_.empty() && former_.size() != ranks_.size(); }
   void move_population();

@@ -28,9 +28,8 @@ Arguments operator+(Arguments left, const Arguments& right) {
   return left;
 }
 
-Program::Program(const Arguments& arguments, const fs::path& folder) {
-  std::vector<std::string> words = {SHOAL_TRAIN};
-  words.insert(words.end(), arguments.begin(), arguments.end());
+Program::Program(const Arguments& arguments, const fs::path& folder, const Arguments& launcher) {
+  Arguments words = launcher + Arguments{SHOAL_TRAIN} + arguments;
   std::vector<char*> argv;
   argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
@@ -44,13 +43,14 @@ Program::Program(const Arguments& arguments, const fs::path& folder) {
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), O_WRONLY | O_CREAT, 0644);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), O_WRONLY | O_CREAT, 0644);
-  const int failed = posix_spawn(&pid_, SHOAL_TRAIN, &actions, nullptr, argv.data(), environ);
+  const int failed = posix_spawnp(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   SHOAL_CHECK(failed == 0);
 }
 
 Program::~Program() {
-  if (ended_) return;
+  if (!running()) return;
+  for (const pid_t child : children()) ::kill(child, SIGKILL);
   ::kill(pid_, SIGKILL);
   ::waitpid(pid_, &status_, 0);
 }
@@ -75,10 +75,33 @@ Outcome Program::wait() {
   return outcome;
 }
 
-Outcome run_program(const Arguments& arguments, const fs::path& folder) { return Program(arguments, folder).wait(); }
+std::vector<pid_t> Program::children() const {
+  std::vector<pid_t> children;
+  for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const std::string stat = read_text(entry.path() / "stat");  // "12 (name) S 1 ..."
+    std::istringstream rest(stat.substr(std::min(stat.size(), stat.rfind(')') + 1)));
+    char state = 0;
+    pid_t parent = 0;
+    if (rest >> state >> parent && parent == pid_ && state != 'Z') children.push_back(std::stoi(name));
+  }
+  return children;
+}
 
-nlohmann::json run_to_summary(const Arguments& arguments, const fs::path& folder, const fs::path& out) {
-  const Outcome outcome = run_program(arguments + Arguments{"--out", out.string()}, folder);
+Arguments on_ranks(unsigned ranks) {
+  if (ranks == 1) return {};
+  for (const char* const name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}) ::setenv(name, "1", 1);
+  return {"mpirun", "-np", std::to_string(ranks), "--oversubscribe"};
+}
+
+Outcome run_program(const Arguments& arguments, const fs::path& folder, const Arguments& launcher) {
+  return Program(arguments, folder, launcher).wait();
+}
+
+nlohmann::json run_to_summary(const Arguments& arguments, const fs::path& folder, const fs::path& out,
+                              const Arguments& launcher) {
+  const Outcome outcome = run_program(arguments + Arguments{"--out", out.string()}, folder, launcher);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   return outcome.code == 0 ? summary_of(folder / out) : nlohmann::json();
 }
@@ -106,6 +129,28 @@ std::vector<nlohmann::json> metrics_of(const fs::path& out) {
     if (!parsed.is_discarded()) lines.push_back(std::move(parsed));
   }
   return lines;
+}
+
+void expect_same_results(const fs::path& out, const fs::path& reference) {
+  const auto summary = summary_of(out);
+  const auto expected = summary_of(reference);
+  ASSERT_TRUE(summary.is_object() && expected.is_object());
+  for (const char* key : {"state_hash", "loss", "consensus_distance", "accuracy"}) {
+    EXPECT_EQ(summary[key], expected[key]) << key;
+  }
+  EXPECT_EQ(read_text(out / "nodes.csv"), read_text(reference / "nodes.csv"));
+  const auto lines = metrics_of(out);
+  const auto expected_lines = metrics_of(reference);
+  ASSERT_EQ(lines.size(), expected_lines.size());
+  ASSERT_EQ(lines.size(), expected["rounds"]);
+  for (std::size_t round = 0; round < lines.size(); ++round) {
+    EXPECT_EQ(lines[round]["round"], round);
+    for (const char* key :
+         {"acting", "node_steps", "loss", "learning_rate", "consensus_distance", "layers", "accuracy"}) {
+      EXPECT_EQ(lines[round].value(key, nlohmann::json()), expected_lines[round].value(key, nlohmann::json()))
+          << key << " in round " << round;
+    }
+  }
 }
 
 std::vector<std::pair<std::string, std::string>> contents_of(const fs::path& folder) {

@@ -25,8 +25,8 @@ struct Outcome {
 // A run that has been started. Killed, if it still runs, when this goes.
 class Program {
  public:
-  // `folder` is its current one.
-  Program(const Arguments& arguments, const std::filesystem::path& folder);
+  // `folder` is its current one; `launcher` what comes before it on the command line.
+  Program(const Arguments& arguments, const std::filesystem::path& folder, const Arguments& launcher = {});
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
@@ -34,6 +34,8 @@ class Program {
   bool running();
   void send(int signal);
   Outcome wait();
+  // The processes it has started and that run: of a launcher, its ranks on this host.
+  std::vector<pid_t> children() const;
 
  private:
   TemporaryDirectory output_;
@@ -42,16 +44,22 @@ class Program {
   bool ended_ = false;
 };
 
-Outcome run_program(const Arguments& arguments, const std::filesystem::path& folder);
+// Several ranks on this host, more than cores if need be; one: as without mpirun.
+Arguments on_ranks(unsigned ranks);
+
+Outcome run_program(const Arguments& arguments, const std::filesystem::path& folder, const Arguments& launcher = {});
 // Of a run that must end well.
 nlohmann::json run_to_summary(const Arguments& arguments, const std::filesystem::path& folder,
-                              const std::filesystem::path& out);
+                              const std::filesystem::path& out, const Arguments& launcher = {});
 
 std::string read_text(const std::filesystem::path& file);
 std::vector<std::string> lines_of(const std::string& text);
 nlohmann::json summary_of(const std::filesystem::path& out);
 // A line per round; a line that is cut off (its run was killed) is left out.
 std::vector<nlohmann::json> metrics_of(const std::filesystem::path& out);
+
+// What does not depend on where and when it ran is the same to the digit: hash, figures, every round, every node.
+void expect_same_results(const std::filesystem::path& out, const std::filesystem::path& reference);
 
 // Every file below `folder`, with its contents (of slabs: size and time): to see that nothing was created or changed.
 std::vector<std::pair<std::string, std::string>> contents_of(const std::filesystem::path& folder);

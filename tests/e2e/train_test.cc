@@ -182,7 +182,7 @@ class Interrupted : public TrainTest, public testing::WithParamInterface<std::si
       if (arguments_[i] == "--rounds") rounds_ = std::stoull(arguments_[i + 1]);
     }
     ram_ = std::to_string(least_ram(arguments_, here_.path()));
-    reference_ = summary(arguments_ + kPlenty, "whole");
+    summary(arguments_ + kPlenty, "whole");
   }
 
   Arguments interruptible(const std::string& every) const {
@@ -202,32 +202,11 @@ class Interrupted : public TrainTest, public testing::WithParamInterface<std::si
     return static_cast<std::uint64_t>(std::count(text.begin(), text.end(), '\n'));
   }
 
-  void expect_the_same_as_in_one_go() const {
-    const fs::path pieces = here_.path() / "pieces";
-    const fs::path whole = here_.path() / "whole";
-    const auto summary = summary_of(pieces);
-    ASSERT_TRUE(summary.is_object());
-    for (const char* key : {"state_hash", "loss", "consensus_distance", "accuracy"}) {
-      EXPECT_EQ(summary[key], reference_[key]) << key;
-    }
-    EXPECT_EQ(read_text(pieces / "nodes.csv"), read_text(whole / "nodes.csv"));
-    const auto lines = metrics_of(pieces);
-    const auto expected = metrics_of(whole);
-    ASSERT_EQ(lines.size(), rounds_);
-    ASSERT_EQ(expected.size(), rounds_);
-    for (std::size_t round = 0; round < rounds_; ++round) {
-      EXPECT_EQ(lines[round]["round"], round);
-      for (const char* key : {"acting", "node_steps", "loss", "learning_rate", "consensus_distance", "layers"}) {
-        EXPECT_EQ(lines[round][key], expected[round][key]) << key << " in round " << round;
-      }
-      EXPECT_EQ(lines[round].value("accuracy", nlohmann::json()), expected[round].value("accuracy", nlohmann::json()));
-    }
-  }
+  void expect_the_same_as_in_one_go() const { expect_same_results(here_.path() / "pieces", here_.path() / "whole"); }
 
   Arguments arguments_;
   std::uint64_t rounds_ = 0;
   std::string ram_;
-  nlohmann::json reference_;
 };
 
 TEST_P(Interrupted, ByKillsAtAnyMomentItEndsAsInOneGo) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -53,6 +54,42 @@ TEST(FixedSum, IsExactToTheLastDigitItKeeps) {
   sum.add(0x1p59);
   sum.remove(0x1p59);
   EXPECT_EQ(sum.value(), 1000 * 0x1p-40);
+}
+
+// As ranks do it: each its own terms, and the limbs of all added up as unsigned numbers are.
+TEST(FixedSum, IsTheSameWhenItsLimbsAreAddedUpOverRanks) {
+  const std::vector<double> terms = terms_of_all_sizes();
+  for (const std::size_t ranks : {1U, 2U, 7U, 1000U}) {
+    FixedSum whole;
+    std::vector<FixedSum> parts(ranks);
+    for (std::size_t i = 0; i < terms.size(); ++i) {
+      // Signs that leave some ranks far below zero, and others above.
+      const double term = i % ranks % 2 == 0 ? -std::abs(terms[i]) : terms[i];
+      whole.add(term);
+      parts[i % ranks].add(term);
+    }
+    std::array<std::int64_t, FixedSum::kLimbs> sums{};
+    for (const FixedSum& part : parts) {
+      const auto limbs = part.limbs();
+      for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += limbs[k];
+    }
+    const FixedSum joined = FixedSum::from_limbs(sums);
+    EXPECT_EQ(joined.value(), whole.value()) << ranks;
+    EXPECT_EQ(joined.limbs(), whole.limbs()) << ranks;
+  }
+}
+
+TEST(FixedSum, KeepsInItsLimbsThatItIsNotANumber) {
+  FixedSum good;
+  good.add(-3);
+  FixedSum bad;
+  bad.add(std::numeric_limits<double>::infinity());
+  std::array<std::int64_t, FixedSum::kLimbs> sums = good.limbs();
+  EXPECT_EQ(FixedSum::from_limbs(sums).value(), -3);
+  for (int rank = 0; rank < 2; ++rank) {
+    for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += bad.limbs()[k];
+    EXPECT_TRUE(std::isnan(FixedSum::from_limbs(sums).value()));
+  }
 }
 
 TEST(FixedSum, IsNotANumberOnceATermWasNone) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <random>
 #include <thread>
 
@@ -139,6 +140,39 @@ TEST_F(PopulationTest, ForgetsAnOldModelEntirely) {
   }
   for (std::thread& thread : threads) thread.join();
   expect_same(replaced, fresh);
+}
+
+TEST_F(PopulationTest, IsTheSameWhenRanksAddUpWhatTheyPacked) {
+  const auto models = random_models(24);
+  Population whole(layout_, reference_);
+  std::vector<std::unique_ptr<Population>> ranks;
+  for (int rank = 0; rank < 5; ++rank) ranks.push_back(std::make_unique<Population>(layout_, reference_));
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    whole.add(models[i].data());
+    ranks[i % 4]->add(models[i].data());  // the fifth has none
+  }
+  std::vector<std::int64_t> sums = ranks[0]->pack();
+  for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+    const std::vector<std::int64_t> packed = ranks[rank]->pack();
+    ASSERT_EQ(packed.size(), sums.size());
+    for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += packed[k];
+  }
+  Population joined(layout_, reference_);
+  joined.add(models[3].data());  // goes
+  joined.unpack(sums);
+  expect_same(joined, whole);
+  EXPECT_EQ(joined.pack(), whole.pack());
+}
+
+TEST_F(PopulationTest, KeepsInWhatItPacksThatAModelHasRunAway) {
+  Population population(layout_, reference_);
+  std::vector<float> model = reference_;
+  model[0] += 1e30F;
+  population.add(model.data());
+  Population other(layout_, reference_);
+  other.unpack(population.pack());
+  EXPECT_EQ(other.nodes(), 1U);
+  EXPECT_TRUE(std::isnan(other.spread().consensus_distance));
 }
 
 TEST_F(PopulationTest, EqualModelsHaveNoDistance) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 #include <set>
 #include <vector>
@@ -47,6 +48,28 @@ TEST(StateHash, DoesNotDependOnTheOrderOrTheGrouping) {
   for (const NodeId node : {3, 1}) second.add(node, layout(), nodes[node].shared.data(), nodes[node].own.data());
   second.add(first);
   EXPECT_EQ(second.text(), hash);
+}
+
+TEST(StateHash, IsTheSameWhenItsNumbersAreAddedUpOverRanks) {
+  std::vector<Node> nodes;
+  for (unsigned seed = 0; seed < 40; ++seed) nodes.emplace_back(seed);
+  StateHash whole;
+  std::vector<StateHash> parts(3);
+  for (NodeId node = 0; node < nodes.size(); ++node) {
+    for (StateHash* hash : {&whole, &parts[node % 3]}) {
+      hash->add(node, layout(), nodes[node].shared.data(), nodes[node].own.data());
+    }
+  }
+  std::array<std::int64_t, 2> sums{};
+  for (const StateHash& part : parts) {
+    for (std::size_t k = 0; k < 2; ++k) {
+      // As MPI adds MPI_UINT64_T: around the end.
+      sums[k] = static_cast<std::int64_t>(static_cast<std::uint64_t>(sums[k]) +
+                                          static_cast<std::uint64_t>(part.numbers()[k]));
+    }
+  }
+  EXPECT_EQ(StateHash::from_numbers(sums).text(), whole.text());
+  EXPECT_EQ(StateHash::from_numbers(StateHash().numbers()).text(), StateHash().text());
 }
 
 TEST(StateHash, ChangesWithEveryByteOfATensorAndWithNoByteOfAGap) {
