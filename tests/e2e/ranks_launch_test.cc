@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 
 #include "tests/e2e/program.h"
@@ -59,7 +60,9 @@ TEST_F(RanksLaunch, OnlyTheFirstPrintsAndEachHasALog) {
 
 TEST_F(RanksLaunch, OneRankNeedsNoLauncherAndBearsOne) {
   const Outcome alone = run({"--quiet", "--out", "alone"}, {});
-  const Outcome launched = run({"--quiet", "--out", "launched"}, {"mpirun", "-np", "1"});
+  Arguments launcher = on_ranks(2);
+  *std::find(launcher.begin(), launcher.end(), "2") = "1";
+  const Outcome launched = run({"--quiet", "--out", "launched"}, launcher);
   for (const Outcome& outcome : {alone, launched}) {
     EXPECT_EQ(outcome.code, 0);
     EXPECT_EQ(outcome.err, "");
