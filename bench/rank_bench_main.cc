@@ -123,7 +123,7 @@ class Reader {
       std::byte* const record = reads_.arena().data() + node * record_bytes_;
       std::memset(payload(record), static_cast<int>(node % 250) + 1, layout.payload_bytes(Part::kPublic));
       seal(record, {Part::kPublic, node, 1}, record_bytes_, 7);
-      reads_.directory()[node].offset = node * record_bytes_;
+      reads_.directory()[node].place = node * record_bytes_;
       reads_.directory()[node].version = 1;
     }
     reads_.connect(7);
