@@ -136,10 +136,6 @@ void complete(TrainOptions& options, bool nodes_given, unsigned ranks_here) {
   require(options.threads <= 256, "--threads: 1 to 256");
   if (options.store.empty()) options.store = options.out / "store";
   if (options.ram_bytes == 0) options.ram_bytes = free_ram() / 2 / ranks_here;
-  const bool free = options.pace == Pace::kFree;
-  require(!free || (options.checkpoint_every == 0 && !options.resume),
-          "--async free: its ranks are never at one point, so it makes no checkpoints; leave out --checkpoint-every "
-          "and --resume");
   require(options.max_lag >= 1, "--max-lag: at least 1");
   if (options.eval_every == 0) options.eval_every = std::max<std::uint64_t>(1, options.rounds / 10);
   // Bad text is found here, before anything is read or made.

@@ -126,6 +126,12 @@ void Training::check_everywhere() {
   if (options_.pace == Pace::kFree && alone()) {
     progress_.say("--async free: a rank alone has nobody to be ahead of; it runs in rounds");
   }
+  if (free() && (options_.checkpoint_every > 0 || options_.resume)) {
+    throw Error(
+        "--async free: its ranks are never at one point, so it makes no checkpoints; leave out "
+        "--checkpoint-every and --resume",
+        ExitCode::kUsage);
+  }
   if (free() && !experiment_.algorithm->all_act()) {
     throw Error(fmt::format("--async free: {} has its own clock; choose an algorithm whose nodes act in every round",
                             options_.algorithm),

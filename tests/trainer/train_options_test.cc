@@ -66,6 +66,16 @@ std::vector<std::string> everything_set(const std::string& out) {
           "--gossip-buffer",
           "2",
           "--average-buffers",
+          "--async",
+          "free",
+          "--max-lag",
+          "7",
+          "--slow-rank",
+          "1:2.5x",
+          "--neighbour-reads",
+          "one-sided",
+          "--log-dir",
+          "logs",
           "--local-steps",
           "3",
           "--optimizer",
@@ -138,7 +148,8 @@ TEST(TrainOptions, EverySettingIsTakenFromItsFlag) {
     }
   }
   EXPECT_EQ(compared.size(), defaults.size());
-  EXPECT_EQ(changed.size(), defaults.size() + 2) << "cold and warm-bytes are written when they are given";
+  EXPECT_EQ(changed.size(), defaults.size() + 4)
+      << "cold, warm-bytes, slow-rank and log-dir are written when they are given";
 }
 
 TEST(TrainOptions, WhatIsPrintedIsReadBackAndPrintedTheSame) {
