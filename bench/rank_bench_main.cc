@@ -117,7 +117,7 @@ class Reader {
   Reader(Communicator& ranks, const StateLayout& layout, HostReads path)
       : ranks_(ranks),
         record_bytes_(layout.record_bytes(Part::kPublic)),
-        window_(ranks, NeighbourReads::head_bytes(kRecords) + kRecords * record_bytes_, path),
+        window_(ranks, NeighbourReads::head_bytes(kRecords) + kRecords * record_bytes_, path, 1 << 30),
         reads_(ranks, window_, {guests(1 - ranks.rank()), std::vector<NodeId>(2, kRecords), layout}) {
     for (NodeId node = 0; node < kRecords; ++node) {
       std::byte* const record = reads_.arena().data() + node * record_bytes_;

@@ -95,7 +95,12 @@ std::string component_of(MPI_Win window) {
 
 }  // namespace
 
-ArenaWindow::ArenaWindow(Communicator& ranks, std::uint64_t bytes, HostReads host_reads) : ranks_(ranks) {
+std::uint64_t ArenaWindow::mapped_share(std::uint64_t ram_bytes) {
+  return std::clamp<std::uint64_t>(ram_bytes / 16, 4 << 20, 1 << 30);
+}
+
+ArenaWindow::ArenaWindow(Communicator& ranks, std::uint64_t bytes, HostReads host_reads, std::uint64_t mapped_bytes)
+    : ranks_(ranks), mapped_bytes_(mapped_bytes) {
   if (ranks.local_size() > 1) {
     struct statvfs shared {};
     const std::uint64_t wanted = bytes * ranks.local_size();
@@ -168,6 +173,9 @@ void ArenaWindow::find_peers(HostReads host_reads) {
       peers_[rank].mapped = reinterpret_cast<const std::byte*>(m.begin + (peer.offset - m.offset));  // NOLINT
     }
   }
+  std::uint64_t mapped = 0;
+  for (const Peer& peer : peers_) mapped += peer.mapped != nullptr ? peer.bytes : 0;
+  too_many_ = mapped > mapped_bytes_;
 }
 
 bool ArenaWindow::reads_one_sided() const {
@@ -178,7 +186,7 @@ bool ArenaWindow::reads_one_sided() const {
 }
 
 void ArenaWindow::looked_at(std::uint64_t bytes) {
-  if (looked_at_.fetch_add(bytes) + bytes < kMappedBytes) return;
+  if (!too_many_ || looked_at_.fetch_add(bytes) + bytes < mapped_bytes_) return;
   looked_at_ = 0;
   for (const Peer& peer : peers_) {
     if (peer.mapped == nullptr) continue;

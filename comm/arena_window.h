@@ -23,7 +23,8 @@ enum class HostReads { kMapped, kOneSided };
 class ArenaWindow {
  public:
   // Collective, as is the destructor. Zeroed, aligned to pages. kOneSided: as if every rank were on a host of its own.
-  ArenaWindow(Communicator& ranks, std::uint64_t bytes, HostReads host_reads);
+  // `mapped_bytes`: of other ranks' memory that may be this process's as well.
+  ArenaWindow(Communicator& ranks, std::uint64_t bytes, HostReads host_reads, std::uint64_t mapped_bytes);
   ~ArenaWindow();
   ArenaWindow(const ArenaWindow&) = delete;
   ArenaWindow& operator=(const ArenaWindow&) = delete;
@@ -32,10 +33,11 @@ class ArenaWindow {
   // Another rank's memory as this process sees it; null where it does not.
   const std::byte* mapped(unsigned rank) const { return peers_[rank].mapped; }
   bool reads_one_sided() const;  // of some ranks
-  // Pages of other ranks that were looked at through mapped() count as this process's until they are let go: after
-  // every so many bytes. Any thread.
+  // Pages of other ranks that were looked at through mapped() count as this process's until they are let go: where they
+  // could become too many, after every so many bytes. Mapping them again costs more than reading them. Any thread.
   void looked_at(std::uint64_t bytes);
-  static constexpr std::uint64_t kMappedBytes = 4 << 20;  // at most that many, and part of --ram
+  // The share of --ram that is well spent on it.
+  static std::uint64_t mapped_share(std::uint64_t ram_bytes);
 
   // On the communication thread: starts to read from another rank's memory.
   void get(unsigned rank, std::uint64_t offset, std::span<std::byte> out, MPI_Request* request);
@@ -60,6 +62,8 @@ class ArenaWindow {
   MPI_Win window_ = MPI_WIN_NULL;
   std::span<std::byte> memory_;
   std::vector<Peer> peers_;
+  const std::uint64_t mapped_bytes_;
+  bool too_many_ = false;  // all mapped memory of others is more than that
   std::atomic<std::uint64_t> looked_at_{0};
   std::string component_;
   double self_test_seconds_ = 0;

@@ -31,6 +31,7 @@ using namespace std::chrono_literals;
 constexpr auto kShortestNap = 10us;
 constexpr auto kLongestNapExpecting = 200us;
 constexpr auto kLongestNap = 1000us;
+constexpr unsigned kMostLooks = 2000;
 // How long a rank that failed waits for rank 0 to end the run before it does so itself.
 constexpr auto kPatience = 5s;
 // mpirun passes on what a rank has printed a little later, and drops it when the rank is gone.
@@ -192,6 +193,7 @@ class Communicator::Thread {
 
   void loop() {
     auto nap = std::chrono::microseconds(kShortestNap);
+    unsigned looks = 0;  // that found nothing, in a row
     std::vector<std::shared_ptr<Task>> tasks;
     for (;;) {
       kicked_ = false;
@@ -215,6 +217,12 @@ class Communicator::Thread {
       hear();
       if (moved) {
         nap = kShortestNap;
+        looks = 0;
+        continue;
+      }
+      // A collective goes on by being polled, and whoever asked for it waits.
+      if (!tasks.empty() && ++looks < kMostLooks) {
+        std::this_thread::yield();
         continue;
       }
       std::unique_lock lock(mutex_);

@@ -51,8 +51,8 @@ Requirements::Requirements(const Experiment& experiment, const Share& share, con
   const std::uint64_t all_records = algorithm.records();
   takes("schedule", AccessPlan::bytes_for(all_records, algorithm.max_reads_per_round()) + all_records * 16);
   takes("ranks", share.whole() ? 0
-                               : share.bytes() + NeighbourReads::bytes_for(share.guests()) + ArenaWindow::kMappedBytes +
-                                     Population::bytes_for(layout.flat_size()));
+                               : share.bytes() + NeighbourReads::bytes_for(share.guests()) +
+                                     ArenaWindow::mapped_share(ram_bytes) + Population::bytes_for(layout.flat_size()));
   takes("data",
         (experiment.data ? experiment.data->bytes() : 0) + (experiment.partition ? experiment.partition->bytes() : 0));
   const DataSetShape shape = experiment.model->needs_data() ? data_set_shape(options.data) : DataSetShape{};

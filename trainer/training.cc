@@ -272,7 +272,8 @@ void Training::open_window() {
   const MemoryPlan memory = MemoryPlan::for_options(store);
   const HostReads reads =
       options_.neighbour_path == NeighbourPath::kOneSided ? HostReads::kOneSided : HostReads::kMapped;
-  window_ = std::make_unique<ArenaWindow>(ranks_, NeighbourReads::head_bytes(store.nodes) + memory.arena, reads);
+  window_ = std::make_unique<ArenaWindow>(ranks_, NeighbourReads::head_bytes(store.nodes) + memory.arena, reads,
+                                          ArenaWindow::mapped_share(options_.ram_bytes));
   neighbours_ = std::make_unique<NeighbourReads>(
       ranks_, *window_,
       NeighbourReads::Setup{share_.guest_places(), share_.nodes_of_ranks(), experiment_.layout->state()});
