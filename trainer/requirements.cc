@@ -52,7 +52,7 @@ Requirements::Requirements(const Experiment& experiment, const Share& share, con
   takes("schedule", AccessPlan::bytes_for(all_records, algorithm.max_reads_per_round()) + all_records * 16);
   takes("ranks", share.whole() ? 0
                                : share.bytes() + NeighbourReads::bytes_for(share.guests()) +
-                                     ArenaWindow::mapped_share(ram_bytes) + Population::bytes_for(layout.flat_size()));
+                                     ArenaWindow::mapped_share(0) + Population::bytes_for(layout.flat_size()));
   takes("data",
         (experiment.data ? experiment.data->bytes() : 0) + (experiment.partition ? experiment.partition->bytes() : 0));
   const DataSetShape shape = experiment.model->needs_data() ? data_set_shape(options.data) : DataSetShape{};
@@ -83,6 +83,15 @@ Requirements::Requirements(const Experiment& experiment, const Share& share, con
   store.ram_bytes = ram_bytes > trainer_bytes ? ram_bytes - trainer_bytes : 0;
   least_ram_bytes = trainer_bytes + MemoryPlan::minimum(store);
   if (ram_bytes < least_ram_bytes) return;
+  if (!share.whole()) {
+    // What is beyond the least also keeps other ranks' pages mapped.
+    mapped_bytes = ArenaWindow::mapped_share(0);
+    const std::uint64_t more =
+        std::min(ArenaWindow::mapped_share(ram_bytes) - mapped_bytes, (ram_bytes - least_ram_bytes) / 4);
+    mapped_bytes += more;
+    store.ram_bytes -= more;
+    takes("mapped ranks", more);
+  }
 
   // How many old versions a round keeps alive at once is known from its plan; where rounds differ, all may be.
   std::uint64_t extra_versions = records + store.guests;

@@ -25,7 +25,8 @@ struct Requirements {
   std::uint64_t trainer_bytes = 0;
   std::uint64_t ram_bytes = 0;
   std::uint64_t least_ram_bytes = 0;
-  std::uint64_t records = 0;  // of this rank
+  std::uint64_t mapped_bytes = 0;  // of other ranks' memory that may be mapped here
+  std::uint64_t records = 0;       // of this rank
   std::uint64_t state_bytes_per_node = 0;
   std::uint64_t disk_bytes = 0;  // at most, checkpoints included
   bool in_ram = false;           // rounds touch no disk

@@ -273,7 +273,7 @@ void Training::open_window() {
   const HostReads reads =
       options_.neighbour_path == NeighbourPath::kOneSided ? HostReads::kOneSided : HostReads::kMapped;
   window_ = std::make_unique<ArenaWindow>(ranks_, NeighbourReads::head_bytes(store.nodes) + memory.arena, reads,
-                                          ArenaWindow::mapped_share(options_.ram_bytes));
+                                          requirements_.mapped_bytes);
   neighbours_ = std::make_unique<NeighbourReads>(
       ranks_, *window_,
       NeighbourReads::Setup{share_.guest_places(), share_.nodes_of_ranks(), experiment_.layout->state()});
