@@ -147,7 +147,7 @@ std::vector<unsigned> random_owners(NodeId nodes, unsigned ranks, std::mt19937_6
 // destroyed.
 class Watchdog {
  public:
-  explicit Watchdog(std::string what, unsigned seconds = 300);
+  explicit Watchdog(std::string what, unsigned seconds = 900);
   ~Watchdog();
 
  private:

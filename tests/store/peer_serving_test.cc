@@ -178,7 +178,7 @@ class PeerServing : public ::testing::Test {
     }
   }
 
-  const Watchdog watchdog_{::testing::UnitTest::GetInstance()->current_test_info()->name(), 100};
+  const Watchdog watchdog_{::testing::UnitTest::GetInstance()->current_test_info()->name(), 400};
   const TemporaryDirectory directory_{fast_directory()};
   std::shared_ptr<FaultScript> script_ = std::make_shared<FaultScript>();
   std::vector<std::byte> arena_;
