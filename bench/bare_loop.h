@@ -16,7 +16,7 @@ struct BareLoopOptions {
   std::string optimizer = "sgd";
   double learning_rate = 0.05;
   std::uint32_t batch = 64;
-  NodeId nodes = 256;
+  NodeId nodes = 10'000;
   unsigned threads = 2;
   unsigned rounds = 2;
 };

@@ -2,15 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <functional>
+#include <sstream>
 #include <thread>
 
 #include "bench/engine_kinds.h"
 #include "bench/layouts.h"
 #include "store/error.h"
 #include "store/size_text.h"
+#include "trainer/option_set.h"
 
 namespace shoal::bench {
 namespace {
@@ -65,52 +65,71 @@ Columns (JSON has the same and more, per round):
 
 Exit code: 0 all went well, 1 something failed, 2 the command line is wrong.)";
 
-std::uint64_t size_of_flag(const char* flag, const std::string& text) {
-  try {
-    return parse_size(text);
-  } catch (const Error& error) {
-    throw Error(fmt::format("{}: {}", flag, error.what()), ExitCode::kUsage);
-  }
-}
-
 void require(bool condition, const std::string& message) {
   if (!condition) throw Error(message, ExitCode::kUsage);
 }
 
-// What can't be known before all flags are read.
-void complete(BenchOptions& options, const std::vector<std::string>& verbs) {
-  if (options.directory && options.directory->empty()) options.directory.reset();  // as --print-config writes it
+// What can't be known before all options are read.
+void complete(BenchOptions& options, const std::vector<std::string>& verbs, bool ram_given) {
+  require(!options.directory || !options.directory->empty(), "--dir: give a folder");
   options.layout = parse_layout(options.layout_name);
   options.verbs.clear();
   for (const std::string& verb : verbs) options.verbs.push_back(parse_verb(verb));
   require(!options.verbs.empty(), fmt::format("--workload: choose from {}", verb_choices()));
   require(!options.engines.empty(), fmt::format("--engine: choose from {}", engine_choices()));
   for (const std::string& engine : options.engines) {
-    require(is_engine(engine), fmt::format("there is no engine '{}'; choose from {}", engine, engine_choices()));
+    require(is_engine(engine), fmt::format("--engine {}: choose from {}", engine, engine_choices()));
   }
-  require(options.nodes >= 2, "--nodes: at least 2");
   require(options.degree < options.nodes, fmt::format("--degree {}: a node of {} has only {} others", options.degree,
                                                       options.nodes, options.nodes - 1));
-  require(options.rounds >= 1, "--rounds: at least 1");
-  require(options.threads >= 1 && options.threads <= 256, "--threads: 1 to 256");
-  require(options.queue_depth >= 1 && options.queue_depth <= 4096, "--queue-depth: 1 to 4096");
-  require(options.submit_batch >= 1 && options.submit_batch <= 4096, "--submit-batch: 1 to 4096");
 
   const bool any_shoal = options.tune || std::any_of(options.engines.begin(), options.engines.end(), is_shoal);
   const std::uint64_t minimum = any_shoal ? shoal_minimum_ram(options.engine_options(".")) : 0;
-  if (options.ram_bytes == 0) options.ram_bytes = std::max(options.state_bytes() / 16, minimum);
+  if (!ram_given) options.ram_bytes = std::max(options.state_bytes() / 16, minimum);
   require(options.ram_bytes >= minimum,
           fmt::format("--ram {}: the store needs at least {} for {} nodes of this layout and degree",
                       size_text(options.ram_bytes), size_text(minimum), options.nodes));
 }
 
-std::string all_flags(const CLI::App& app) {
-  std::string list;
-  for (const CLI::Option* option : app.get_options()) {
-    if (!list.empty()) list += " ";
-    list += option->get_name();
-  }
-  return list;
+std::vector<std::string> words_of(const std::string& list) {
+  std::vector<std::string> words;
+  std::istringstream in(list);
+  for (std::string word; std::getline(in, word, ',');) words.push_back(word);
+  return words;
+}
+
+void declare_list(OptionSet& set, const std::string& name, std::vector<std::string>& target, const std::string& help) {
+  OptionForm form = text_option(name, "", "LIST", {}, help);
+  form.kind = ValueKind::kTexts;
+  set.add(
+      std::move(form), [&target](const std::string& text) { target = words_of(text); },
+      [&target] { return fmt::format("{}", fmt::join(target, ",")); });
+}
+
+void declare(OptionSet& set, BenchOptions& o, std::vector<std::string>& verbs) {
+  constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
+  set.whole("nodes", o.nodes, "Population size", 2);
+  set.text("layout", o.layout_name, fmt::format("What a node's state is: {}", kLayoutChoices));
+  set.whole("degree", o.degree, "Neighbours that a node reads in gossip-round");
+  set.size("ram", o.ram_bytes, 0, "The RAM number, for example 4GiB [a sixteenth of the state]");
+  set.add(
+      text_option("dir", "", "PATH", {}, "Folder on the disk to measure; new or empty [a temporary one here]"),
+      [&o](const std::string& text) { o.directory = text; }, [&o] { return o.directory.value_or("").string(); });
+  declare_list(set, "engine", o.engines, fmt::format("Engines, run in turn: {}", engine_choices()));
+  declare_list(set, "workload", verbs, fmt::format("Workloads, run in turn: {}", verb_choices()));
+  set.whole("rounds", o.rounds, "Measured rounds per workload", 1);
+  set.whole("warmup", o.warmup, "Rounds before them that are not measured");
+  set.whole("seed", o.seed, "Of contents and graph");
+  set.whole("threads", o.threads, "Worker threads, besides the store's own", 1, 256);
+  set.whole("queue-depth", o.queue_depth, "Shoal: requests in flight; also fio's depth", 1, 4096);
+  set.whole("submit-batch", o.submit_batch, "Shoal: requests per system call, at most", 1, 4096);
+  set.size("prefetch-bytes", o.prefetch_bytes, 0, "Shoal: read ahead of use, at most [the store's choice]");
+  set.size("warm-bytes", o.warm_bytes, kUnlimited,
+           "Shoal: slab bytes beyond which nodes go to the cold tier [no limit]");
+  set.flag("json", o.json, "Print JSON alone on stdout");
+  set.flag("histogram", o.histogram, "Also print how operation times are distributed");
+  set.flag("calibrate", o.calibrate, "Compare with fio, for the shoal engines; needs fio installed");
+  set.flag("tune", o.tune, "Search I/O settings with the stream workload and print a config fragment");
 }
 
 }  // namespace
@@ -134,69 +153,13 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   CommandLine result;
   BenchOptions& options = result.options;
   std::vector<std::string> verbs = {"fill", "stream", "gossip-round"};
-  bool print_config = false;
   options.threads = std::clamp(std::thread::hardware_concurrency(), 1U, 256U);
-
-  CLI::App app(kDescription, "shoal-store-bench");
-  app.footer(kFooter);
-  app.set_version_flag("--version", SHOAL_VERSION);
-  app.set_config("--config", "", "Read flags from a TOML file; flags on the command line win");
-  app.allow_config_extras(CLI::config_extras_mode::error);
-  app.option_defaults()->always_capture_default();
-
-  app.add_option("--nodes", options.nodes, "Population size");
-  app.add_option("--layout", options.layout_name, fmt::format("What a node's state is: {}", kLayoutChoices));
-  app.add_option("--degree", options.degree, "Neighbours that a node reads in gossip-round");
-  app.add_option_function<std::string>(
-         "--ram", [&](const std::string& text) { options.ram_bytes = size_of_flag("--ram", text); },
-         "The RAM number, for example 4GiB [a sixteenth of the state]")
-      ->type_name("SIZE");
-  app.add_option("--dir", options.directory, "Folder on the disk to measure; new or empty [a temporary one here]")
-      ->type_name("PATH");
-  app.add_option("--engine", options.engines, fmt::format("Engines, run in turn: {}", engine_choices()))
-      ->delimiter(',')
-      ->default_str("shoal")
-      ->type_name("LIST");
-  app.add_option("--workload", verbs, fmt::format("Workloads, run in turn: {}", verb_choices()))
-      ->delimiter(',')
-      ->default_str("fill,stream,gossip-round")
-      ->type_name("LIST");
-  app.add_option("--rounds", options.rounds, "Measured rounds per workload");
-  app.add_option("--warmup", options.warmup, "Rounds before them that are not measured");
-  app.add_option("--seed", options.seed, "Of contents and graph");
-  app.add_option("--threads", options.threads, "Worker threads, besides the store's own");
-  app.add_option("--queue-depth", options.queue_depth, "Shoal: requests in flight; also fio's depth");
-  app.add_option("--submit-batch", options.submit_batch, "Shoal: requests per system call, at most");
-  app.add_option_function<std::string>(
-         "--prefetch-bytes",
-         [&](const std::string& text) { options.prefetch_bytes = size_of_flag("--prefetch-bytes", text); },
-         "Shoal: read ahead of use, at most [the store's choice]")
-      ->type_name("SIZE");
-  app.add_option_function<std::string>(
-         "--warm-bytes", [&](const std::string& text) { options.warm_bytes = size_of_flag("--warm-bytes", text); },
-         "Shoal: slab bytes beyond which nodes go to the cold tier [no limit]")
-      ->type_name("SIZE");
-  app.add_flag("--json", options.json, "Print JSON alone on stdout");
-  app.add_flag("--histogram", options.histogram, "Also print how operation times are distributed");
-  app.add_flag("--calibrate", options.calibrate, "Compare with fio, for the shoal engines; needs fio installed");
-  app.add_flag("--tune", options.tune, "Search I/O settings with the stream workload and print a config fragment");
-  app.add_flag("--print-config", print_config, "Print the configuration and exit")->configurable(false);
-
-  try {
-    app.parse(argc, argv);
-    complete(options, verbs);
-  } catch (const CLI::CallForHelp&) {
-    result.print = app.help();
-    return result;
-  } catch (const CLI::CallForVersion&) {
-    result.print = std::string("shoal-store-bench ") + SHOAL_VERSION + "\n";
-    return result;
-  } catch (const CLI::ExtrasError& error) {
-    throw Error(fmt::format("{}. The flags are {}", error.what(), all_flags(app)), ExitCode::kUsage);
-  } catch (const CLI::ParseError& error) {
-    throw Error(fmt::format("{} (--help explains)", error.what()), ExitCode::kUsage);
-  }
-  if (print_config) result.print = app.config_to_str(true);
+  OptionSet set;
+  declare(set, options, verbs);
+  result.print = set.parse({"shoal-store-bench", SHOAL_VERSION, kDescription, kFooter}, argc, argv);
+  if (result.print) return result;
+  complete(options, verbs, set.given("ram"));
+  if (set.print_config()) result.print = to_toml(set.settings());
   return result;
 }
 

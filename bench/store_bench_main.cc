@@ -8,6 +8,7 @@
 #include "bench/bench_directory.h"
 #include "bench/bench_options.h"
 #include "bench/child_process.h"
+#include "bench/command_line.h"
 #include "bench/engine_run.h"
 #include "bench/environment.h"
 #include "bench/fio.h"
@@ -198,13 +199,6 @@ ExitCode main_of(int argc, const char* const* argv) {
 }  // namespace shoal::bench
 
 int main(int argc, char** argv) {
-  try {
-    return static_cast<int>(shoal::bench::main_of(argc, argv));
-  } catch (const shoal::Error& error) {
-    fmt::print(stderr, "shoal-store-bench: {}\n", error.what());
-    return static_cast<int>(error.exit_code());
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "shoal-store-bench: {}\n", error.what());
-    return static_cast<int>(shoal::ExitCode::kFailure);
-  }
+  return shoal::bench::run_main("shoal-store-bench",
+                                [&] { return static_cast<int>(shoal::bench::main_of(argc, argv)); });
 }

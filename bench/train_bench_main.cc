@@ -11,6 +11,8 @@
 #include "bench/bare_loop.h"
 #include "bench/bench_directory.h"
 #include "bench/child_process.h"
+#include "bench/command_line.h"
+#include "bench/measurement.h"
 #include "store/error.h"
 #include "store/size_text.h"
 
@@ -25,7 +27,8 @@ constexpr const char* kDescription =
   libtorch   N models in RAM, torch::nn and torch::optim, as one would write it
   bare       N models in RAM, shoal-train's own learner and optimizer in a plain loop
   in-ram     shoal-train with RAM for all of the state
-  1/16       shoal-train with RAM for a sixteenth of the state, or for a step of every worker if that is more
+  1/16       shoal-train with --ram a sixteenth of the state: frames, tables, data set and all; or, for a few large
+             models, with RAM for a step of every worker
   in-ram-libtorch, 1/16-libtorch (lenet5)
              the same two with the model as TorchScript: LibTorch's kernels instead of Shoal's own for LeNet-5
 
@@ -33,6 +36,7 @@ All are run --repeats times in turn; the figures are medians of node-steps a sec
 
 struct Options {
   BareLoopOptions loop;
+  std::vector<std::string> runs;
   std::string graph = "random-regular:8";
   unsigned repeats = 5;
   std::optional<std::filesystem::path> directory;
@@ -43,12 +47,6 @@ struct Measurement {
   double speed = 0;
   Json summary;  // shoal-train's
 };
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 std::filesystem::path beside_this_program(const char* name) {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
@@ -97,18 +95,14 @@ Measurement in_child(double (*loop)(const BareLoopOptions&), const BareLoopOptio
   return {run_in_child(task).get<double>(), {}};
 }
 
-// The store's least and what the rest takes, from the program's own mouth.
+// What a node and the least take, from the program's own mouth.
 std::uint64_t ram_for_a_sixteenth(const Options& options, const std::filesystem::path& folder) {
   const Measurement probe = shoal_train(options, options.loop.model, folder, "16GiB");
-  std::uint64_t outside = 0;
-  for (const char* tag : {"network", "schedule", "data", "workers", "metrics", "cold", "io", "tables", "plan"}) {
-    outside += probe.summary["memory"].value(tag, std::uint64_t{0});
-  }
-  const std::uint64_t sixteenth = probe.summary["state_bytes_per_node"].get<std::uint64_t>() * options.loop.nodes / 16;
+  const auto state = probe.summary["state_bytes_per_node"].get<std::uint64_t>();
   // Few large models: a sixteenth may be less than one step needs, and every worker should have a step.
-  const std::uint64_t workers_bytes =
-      options.loop.threads * 2 * probe.summary["state_bytes_per_node"].get<std::uint64_t>();
-  return std::max(outside + sixteenth, probe.summary["least_ram_bytes"].get<std::uint64_t>() + workers_bytes);
+  const std::uint64_t workers =
+      probe.summary["least_ram_bytes"].get<std::uint64_t>() + options.loop.threads * 2 * state;
+  return std::max(state * options.loop.nodes / 16, workers);
 }
 
 int run(const Options& options) {
@@ -130,6 +124,10 @@ int run(const Options& options) {
     run_in_child(task);
     script = "script:" + file.string();
   }
+  std::erase_if(names, [&](const std::string& name) {
+    return !options.runs.empty() && std::find(options.runs.begin(), options.runs.end(), name) == options.runs.end();
+  });
+  if (names.empty()) throw Error("--runs: there is none of that name for this model", ExitCode::kUsage);
   const std::string little = fmt::format("{}B", small);
   std::map<std::string, std::vector<double>> speeds;
   std::map<std::string, Json> summaries;
@@ -155,6 +153,7 @@ int run(const Options& options) {
     Json result = {{"name", name}, {"node_steps_per_second", median(speeds[name])}, {"least", *least}, {"most", *most}};
     const char* const in_ram = name.ends_with("-libtorch") ? "in-ram-libtorch" : "in-ram";
     for (const char* reference : {"libtorch", "bare", in_ram}) {
+      if (!speeds.contains(reference)) continue;
       // Run by run, so that a slow minute of the machine hits both.
       std::vector<double> ratios;
       for (std::size_t i = 0; i < speeds[name].size(); ++i) ratios.push_back(speeds[name][i] / speeds[reference][i]);
@@ -175,11 +174,13 @@ int run(const Options& options) {
     const auto bytes = [&](const char* key) {
       return result.contains(key) ? size_text(result[key].get<std::uint64_t>()) : std::string("-");
     };
-    fmt::print("{:<16}{:>14.1f}{:>22}{:>13.3f}{:>9.3f}{:>11.3f}{:>12}{:>12}\n", result["name"].get<std::string>(),
+    const auto ratio = [&](const char* key) {
+      return result.contains(key) ? fmt::format("{:.3f}", result[key].get<double>()) : std::string("-");
+    };
+    fmt::print("{:<16}{:>14.1f}{:>22}{:>13}{:>9}{:>11}{:>12}{:>12}\n", result["name"].get<std::string>(),
                result["node_steps_per_second"].get<double>(),
                fmt::format("{:.1f} .. {:.1f}", result["least"].get<double>(), result["most"].get<double>()),
-               result["to libtorch"].get<double>(), result["to bare"].get<double>(), result["to in-ram"].get<double>(),
-               bytes("bytes_read"), bytes("bytes_written"));
+               ratio("to libtorch"), ratio("to bare"), ratio("to in-ram"), bytes("bytes_read"), bytes("bytes_written"));
   }
   return 0;
 }
@@ -190,24 +191,18 @@ int main_of(int argc, char** argv) {
   app.option_defaults()->always_capture_default();
   app.add_option("--model", options.loop.model, "lenet5, resnet18");
   app.add_option("--data", options.loop.data, "Data set");
-  app.add_option("--optimizer", options.loop.optimizer, "sgd, adam");
+  app.add_option("--optimizer", options.loop.optimizer, "sgd, adam")->check(CLI::IsMember({"sgd", "adam"}));
   app.add_option("--lr", options.loop.learning_rate, "Learning rate");
   app.add_option("--batch", options.loop.batch, "Samples per step");
   app.add_option("--nodes", options.loop.nodes, "Models");
   app.add_option("--threads", options.loop.threads, "Worker threads");
   app.add_option("--rounds", options.loop.rounds, "Steps of every model in one repeat");
   app.add_option("--graph", options.graph, "shoal-train's graph");
-  app.add_option("--repeats", options.repeats, "Times that all four are run, in turn");
+  app.add_option("--repeats", options.repeats, "Times that all are run, in turn");
+  app.add_option("--runs", options.runs, "Which of them, for example in-ram,1/16 [all]")->delimiter(',');
   app.add_option("--dir", options.directory, "Folder on the disk to measure; new or empty [a temporary one here]");
   app.add_flag("--json", options.json, "JSON alone on stdout");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help());
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    throw Error(fmt::format("{} (--help explains)", error.what()), ExitCode::kUsage);
-  }
+  if (!parse(app, argc, argv)) return 0;
   if (options.repeats == 0) throw Error("--repeats: at least 1", ExitCode::kUsage);
   return run(options);
 }
@@ -216,13 +211,5 @@ int main_of(int argc, char** argv) {
 }  // namespace shoal::bench
 
 int main(int argc, char** argv) {
-  try {
-    return shoal::bench::main_of(argc, argv);
-  } catch (const shoal::Error& error) {
-    fmt::print(stderr, "shoal-train-bench: {}\n", error.what());
-    return static_cast<int>(error.exit_code());
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "shoal-train-bench: {}\n", error.what());
-    return static_cast<int>(shoal::ExitCode::kFailure);
-  }
+  return shoal::bench::run_main("shoal-train-bench", [&] { return shoal::bench::main_of(argc, argv); });
 }

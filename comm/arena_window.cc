@@ -13,6 +13,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <fstream>
 #include <limits>
 #include <optional>
@@ -93,6 +94,19 @@ std::string component_of(MPI_Win window) {
   return "unknown";
 }
 
+// Memory of ranks of one host comes from there, and the first to touch what is not there would get a bus error.
+std::exception_ptr lack_of_shared_memory(std::uint64_t bytes, unsigned ranks_here) {
+  struct statvfs shared {};
+  const std::uint64_t wanted = bytes * ranks_here;
+  if (ranks_here == 1 || ::statvfs("/dev/shm", &shared) != 0) return nullptr;
+  const std::uint64_t there = shared.f_bavail * shared.f_frsize;
+  if (there >= wanted) return nullptr;
+  return std::make_exception_ptr(
+      Error(fmt::format("{} ranks of this host share about {} of memory, and /dev/shm has {} free; make it larger "
+                        "(mount -o remount,size=..., docker run --shm-size), or give less --ram",
+                        ranks_here, size_text(wanted), size_text(there))));
+}
+
 }  // namespace
 
 std::uint64_t ArenaWindow::mapped_share(std::uint64_t ram_bytes) {
@@ -101,18 +115,7 @@ std::uint64_t ArenaWindow::mapped_share(std::uint64_t ram_bytes) {
 
 ArenaWindow::ArenaWindow(Communicator& ranks, std::uint64_t bytes, HostReads host_reads, std::uint64_t mapped_bytes)
     : ranks_(ranks), mapped_bytes_(mapped_bytes) {
-  if (ranks.local_size() > 1) {
-    struct statvfs shared {};
-    const std::uint64_t wanted = bytes * ranks.local_size();
-    const bool known = ::statvfs("/dev/shm", &shared) == 0;
-    const std::uint64_t there = known ? shared.f_bavail * shared.f_frsize : wanted;
-    if (there < wanted) {
-      throw Error(
-          fmt::format("{} ranks of this host share about {} of memory, and /dev/shm has {} free; make it larger "
-                      "(mount -o remount,size=..., docker run --shm-size), or give less --ram",
-                      ranks.local_size(), size_text(wanted), size_text(there)));
-    }
-  }
+  ranks_.agree(lack_of_shared_memory(bytes, ranks.local_size()));
   ranks_.run([&] {
     allocate(bytes);
     return true;
@@ -122,6 +125,7 @@ ArenaWindow::ArenaWindow(Communicator& ranks, std::uint64_t bytes, HostReads hos
 }
 
 ArenaWindow::~ArenaWindow() {
+  ranks_.barrier();
   ranks_.run([&] {
     MPI_Win_unlock_all(window_);
     MPI_Win_free(&window_);
@@ -132,7 +136,9 @@ ArenaWindow::~ArenaWindow() {
 void ArenaWindow::allocate(std::uint64_t bytes) {
   void* base = nullptr;
   check(MPI_Win_allocate(static_cast<MPI_Aint>(bytes + kBlockBytes), 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window_),
-        "MPI_Win_allocate");
+        fmt::format("the MPI library has no window of {} over all ranks (a component that --mca osc or OMPI_MCA_osc "
+                    "names must reach all of them): MPI_Win_allocate",
+                    size_text(bytes)));
   check(MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN), "MPI_Win_set_errhandler");
   const auto address = reinterpret_cast<std::uint64_t>(base);
   memory_ = {static_cast<std::byte*>(base) + (round_up(address, kBlockBytes) - address), bytes};
@@ -173,9 +179,9 @@ void ArenaWindow::find_peers(HostReads host_reads) {
       peers_[rank].mapped = reinterpret_cast<const std::byte*>(m.begin + (peer.offset - m.offset));  // NOLINT
     }
   }
-  std::uint64_t mapped = 0;
-  for (const Peer& peer : peers_) mapped += peer.mapped != nullptr ? peer.bytes : 0;
-  too_many_ = mapped > mapped_bytes_;
+  for (Peer& peer : peers_) {
+    if (peer.mapped != nullptr) peer.known = std::make_unique<std::atomic<bool>[]>(peer.bytes / kMappedAtOnce + 1);
+  }
 }
 
 bool ArenaWindow::reads_one_sided() const {
@@ -185,11 +191,17 @@ bool ArenaWindow::reads_one_sided() const {
   return false;
 }
 
-void ArenaWindow::looked_at(std::uint64_t bytes) {
-  if (!too_many_ || looked_at_.fetch_add(bytes) + bytes < mapped_bytes_) return;
-  looked_at_ = 0;
+void ArenaWindow::looked_at(unsigned rank, std::uint64_t offset, std::uint64_t bytes) {
+  std::uint64_t more = 0;
+  for (std::uint64_t piece = offset / kMappedAtOnce; piece * kMappedAtOnce < offset + bytes; ++piece) {
+    std::atomic<bool>& known = peers_[rank].known[piece];
+    if (!known.load(std::memory_order_relaxed) && !known.exchange(true)) more += kMappedAtOnce;
+  }
+  if (more == 0 || known_bytes_.fetch_add(more) + more < mapped_bytes_) return;
+  known_bytes_ = 0;
   for (const Peer& peer : peers_) {
     if (peer.mapped == nullptr) continue;
+    for (std::uint64_t piece = 0; piece <= peer.bytes / kMappedAtOnce; ++piece) peer.known[piece] = false;
     // The memory stays; it is this process's view of it that goes.
     ::madvise(const_cast<std::byte*>(peer.mapped), peer.bytes, MADV_DONTNEED);
   }

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,9 +34,9 @@ class ArenaWindow {
   // Another rank's memory as this process sees it; null where it does not.
   const std::byte* mapped(unsigned rank) const { return peers_[rank].mapped; }
   bool reads_one_sided() const;  // of some ranks
-  // Pages of other ranks that were looked at through mapped() count as this process's until they are let go: where they
-  // could become too many, after every so many bytes. Mapping them again costs more than reading them. Any thread.
-  void looked_at(std::uint64_t bytes);
+  // Pages of other ranks that were looked at through mapped() count as this process's until they are let go: all of
+  // them, when they have become too many. Mapping them again costs more than reading them. Any thread.
+  void looked_at(unsigned rank, std::uint64_t offset, std::uint64_t bytes);
   // The share of --ram that is well spent on it.
   static std::uint64_t mapped_share(std::uint64_t ram_bytes);
 
@@ -53,7 +54,10 @@ class ArenaWindow {
     std::uint64_t skip = 0;  // from the start of the window to the start of the memory
     std::uint64_t bytes = 0;
     const std::byte* mapped = nullptr;
+    std::unique_ptr<std::atomic<bool>[]> known;  // by kMappedAtOnce bytes: they are mapped
   };
+  // As far as one page fault goes.
+  static constexpr std::uint64_t kMappedAtOnce = 64 << 10;
   void allocate(std::uint64_t bytes);
   void find_peers(HostReads host_reads);
   void test_progress();
@@ -63,8 +67,7 @@ class ArenaWindow {
   std::span<std::byte> memory_;
   std::vector<Peer> peers_;
   const std::uint64_t mapped_bytes_;
-  bool too_many_ = false;  // all mapped memory of others is more than that
-  std::atomic<std::uint64_t> looked_at_{0};
+  std::atomic<std::uint64_t> known_bytes_{0};
   std::string component_;
   double self_test_seconds_ = 0;
 };

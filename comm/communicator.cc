@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +20,7 @@
 #include <numeric>
 #include <thread>
 
+#include "comm/launch.h"
 #include "comm/mpi_error.h"
 
 namespace shoal {
@@ -30,10 +32,13 @@ using namespace std::chrono_literals;
 // under way, to the second where not.
 constexpr auto kShortestNap = 10us;
 constexpr auto kLongestNapExpecting = 200us;
-constexpr auto kLongestNap = 1000us;
+constexpr auto kLongestNap = 4000us;
 constexpr unsigned kMostLooks = 2000;
-// How long a rank that failed waits for rank 0 to end the run before it does so itself.
+// How long a rank that failed waits for rank 0 to end the run before it does so itself; where several have failed, one
+// after the other, since the first ends the others: mpirun takes a second or two for it.
 constexpr auto kPatience = 5s;
+constexpr auto kForThoseBefore = 2500ms;
+constexpr unsigned kMostBefore = 3;
 // mpirun passes on what a rank has printed a little later, and drops it when the rank is gone.
 constexpr auto kForLauncher = 200ms;
 constexpr int kFailureTag = 1;
@@ -44,34 +49,18 @@ bool launched() {
   return std::getenv("PMIX_RANK") != nullptr || std::getenv("PMI_RANK") != nullptr;
 }
 
-// What a plain machine needs to run without warnings; whoever sets something else keeps it.
-void set_defaults() {
-  const std::pair<const char*, const char*> settings[] = {
-      {"OMPI_MCA_osc", "^ucx"},  // takes windows that it cannot serve over TCP
-      {"OMPI_MCA_pml", "^ucx,cm"},
-      {"OMPI_MCA_btl", "^openib,uct"},  // warn where there is no such network
-      {"OMPI_MCA_btl_base_warn_component_unused", "0"},
-  };
-  for (const auto& [name, value] : settings) ::setenv(name, value, 0);
-}
-
 std::string host_name() {
   std::array<char, 256> name{};
   ::gethostname(name.data(), name.size() - 1);
   return name.data();
 }
 
-// mpirun binds each of two ranks to one core, with all its threads. What the system itself forbids stays forbidden.
-std::string unbind() {
-  cpu_set_t before;
-  cpu_set_t all;
-  if (::sched_getaffinity(0, sizeof(before), &before) != 0) return {};
-  std::memset(&all, 0xff, sizeof(all));
-  if (::sched_setaffinity(0, sizeof(all), &all) != 0) return {};
-  cpu_set_t now;
-  if (::sched_getaffinity(0, sizeof(now), &now) != 0 || CPU_COUNT(&now) == CPU_COUNT(&before)) return {};
-  return fmt::format("the launcher bound this rank to {} of {} cores; its threads use all of them", CPU_COUNT(&before),
-                     CPU_COUNT(&now));
+unsigned sharing(const cpu_set_t& own, const std::vector<cpu_set_t>& ranks) {
+  return static_cast<unsigned>(std::count_if(ranks.begin(), ranks.end(), [&](const cpu_set_t& each) {
+    cpu_set_t both;
+    CPU_AND(&both, &own, &each);
+    return CPU_COUNT(&both) > 0;
+  }));
 }
 
 }  // namespace
@@ -135,6 +124,21 @@ class Communicator::Thread {
   // On the communication thread.
   std::vector<CommService*> services;
   MPI_Comm world = MPI_COMM_NULL;
+  std::function<void(const std::string&)> on_failure;
+
+  // Rank 0: says what `from` has to say, tells the others, for their logs, and ends all of them. `said` begins with the
+  // exit code.
+  void end_all(std::string_view said, int from) {
+    std::fprintf(stderr, "%.*s\n", static_cast<int>(said.size()) - 1, said.data() + 1);
+    std::fflush(stderr);
+    for (int rank = 1; rank < static_cast<int>(place_.size); ++rank) {
+      MPI_Request sent = MPI_REQUEST_NULL;
+      if (rank == from) continue;
+      MPI_Isend(said.data(), static_cast<int>(said.size()), MPI_CHAR, rank, kFailureTag, world, &sent);
+    }
+    std::this_thread::sleep_for(kForLauncher);
+    MPI_Abort(world, said[0]);
+  }
 
  private:
   struct Task {
@@ -165,12 +169,13 @@ class Communicator::Thread {
   }
 
   void start() {
-    set_defaults();
+    for (const auto& [name, value] : mpi_settings(launch_conditions())) ::setenv(name.c_str(), value.c_str(), 0);
     int given = MPI_THREAD_SINGLE;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &given), "MPI_Init_thread");
     if (given < MPI_THREAD_FUNNELED) throw Error("this MPI library does not allow threads (MPI_THREAD_FUNNELED)");
+    // What is made from it has the same handler, and so do calls that make windows.
+    check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check(MPI_Comm_dup(MPI_COMM_WORLD, &world), "MPI_Comm_dup");
-    check(MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     const auto number = [](auto call, MPI_Comm comm) {
       int value = 0;
       check(call(comm, &value), "MPI_Comm_rank");
@@ -183,12 +188,19 @@ class Communicator::Thread {
     place_.local_rank = number(MPI_Comm_rank, local);
     place_.local_size = number(MPI_Comm_size, local);
     check(MPI_Allreduce(&place_.rank, &place_.host_leader, 1, MPI_UNSIGNED, MPI_MIN, local), "MPI_Allreduce");
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    ::sched_getaffinity(0, sizeof(cores), &cores);
+    std::vector<cpu_set_t> all_cores(place_.local_size);
+    check(MPI_Allgather(&cores, sizeof(cores), MPI_BYTE, all_cores.data(), sizeof(cores), MPI_BYTE, local),
+          "MPI_Allgather");
+    place_.on_these_cores = std::max(1U, sharing(cores, all_cores));
     MPI_Comm_free(&local);
     int first_here = place_.local_rank == 0 ? 1 : 0;
     int hosts = 0;
     check(MPI_Allreduce(&first_here, &hosts, 1, MPI_INT, MPI_SUM, world), "MPI_Allreduce");
     place_.hosts = static_cast<unsigned>(hosts);
-    if (place_.rank == 0) listen();
+    listen();
   }
 
   void loop() {
@@ -248,7 +260,7 @@ class Communicator::Thread {
     return true;
   }
 
-  // Rank 0: another rank failed.
+  // Another rank failed: rank 0 hears of it from that one, the others from rank 0.
   void listen() {
     check(MPI_Irecv(heard_.data(), static_cast<int>(heard_.size()), MPI_CHAR, MPI_ANY_SOURCE, kFailureTag, world,
                     &listening_),
@@ -263,11 +275,9 @@ class Communicator::Thread {
     if (arrived == 0) return;
     int length = 0;
     MPI_Get_count(&status, MPI_CHAR, &length);
-    const std::string_view text(heard_.data(), static_cast<std::size_t>(std::max(1, length)));
-    std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()) - 1, text.data() + 1);
-    std::fflush(stderr);
-    std::this_thread::sleep_for(kForLauncher);
-    MPI_Abort(world, text[0]);
+    const std::string_view said(heard_.data(), static_cast<std::size_t>(std::max(1, length)));
+    if (on_failure) on_failure(std::string(said.substr(1)));
+    if (place_.rank == 0) end_all(said, status.MPI_SOURCE);
   }
 
   Place& place_;
@@ -287,12 +297,14 @@ class Communicator::Thread {
 
 Communicator::Communicator() {
   place_.host = host_name();
+  remarks_ = undo_unasked_binding();
   if (!launched()) return;
-  remarks_ = unbind();
   thread_ = std::make_unique<Thread>(place_);
 }
 
 Communicator::~Communicator() = default;
+
+std::string Communicator::name() const { return fmt::format("rank {} on {}", rank(), host()); }
 
 void Communicator::run(std::function<bool()> poll) { thread_->run(std::move(poll), 0s); }
 void Communicator::kick() { thread_->kick(); }
@@ -330,6 +342,12 @@ std::function<bool()> until_done(Start start) {
 void Communicator::barrier() {
   if (alone()) return;
   run(until_done([this](MPI_Request* request) { check(MPI_Ibarrier(thread_->world, request), "MPI_Ibarrier"); }));
+}
+
+void Communicator::agree(const std::exception_ptr& error) {
+  const bool all_well = least(error ? 0 : 1) == 1;
+  if (error) std::rethrow_exception(error);
+  if (!all_well) barrier();  // to which the rank that has failed does not come
 }
 
 void Communicator::sum(std::span<std::int64_t> values) {
@@ -432,11 +450,22 @@ std::vector<std::byte> Communicator::broadcast(std::vector<std::byte> bytes) {
   return bytes;
 }
 
+void Communicator::on_failure(std::function<void(const std::string& message)> hear) {
+  if (alone()) return;
+  run([&] {
+    thread_->on_failure = std::move(hear);
+    return true;
+  });
+}
+
 void Communicator::fail(const std::string& message, ExitCode code) {
   if (alone()) {
     fmt::print(stderr, "{}\n", message);
     return;
   }
+  // What another thread has to say is a consequence of what the first one has, or comes too late.
+  while (failing_.exchange(true)) std::this_thread::sleep_for(kPatience);
+  std::signal(SIGTERM, SIG_DFL);  // from the launcher, when another rank was first
   const std::string said = fmt::format("{}{}", static_cast<char>(code), message).substr(0, 2047);
   const auto end_it_here = [&] {
     std::fprintf(stderr, "%s\n", said.c_str() + 1);
@@ -446,9 +475,7 @@ void Communicator::fail(const std::string& message, ExitCode code) {
     if (first()) {
       thread_->run(
           [&] {
-            end_it_here();
-            std::this_thread::sleep_for(kForLauncher);
-            MPI_Abort(thread_->world, static_cast<int>(code));
+            thread_->end_all(said, 0);
             return true;
           },
           kPatience);
@@ -459,13 +486,14 @@ void Communicator::fail(const std::string& message, ExitCode code) {
                            "MPI_Isend");
                    }),
                    kPatience);
-      std::this_thread::sleep_for(kPatience);
+      std::this_thread::sleep_for(kPatience + std::min(rank(), kMostBefore) * kForThoseBefore);
     }
   } catch (...) {
     // Then without MPI.
   }
   // Rank 0 does not answer: say it here. The launcher ends the others.
   end_it_here();
+  std::this_thread::sleep_for(kForLauncher);
   ::_exit(static_cast<int>(code));
 }
 

@@ -6,8 +6,10 @@
 // at all.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <span>
@@ -38,15 +40,19 @@ class Communicator {
   unsigned size() const { return place_.size; }
   unsigned local_rank() const { return place_.local_rank; }  // among the ranks of this host
   unsigned local_size() const { return place_.local_size; }
+  unsigned on_these_cores() const { return place_.on_these_cores; }  // of those, that may run where this one may
   unsigned hosts() const { return place_.hosts; }
   unsigned host_leader() const { return place_.host_leader; }  // the lowest rank of this host
   const std::string& host() const { return place_.host; }
+  std::string name() const;  // "rank 3 on node17"
   bool alone() const { return place_.size == 1; }
   bool first() const { return place_.rank == 0; }
   const std::string& remarks() const { return remarks_; }  // about the launch, for people; may be empty
 
   // Collectives: all ranks call the same ones in the same order, from one thread at a time.
   void barrier();
+  // Where a rank has an error, nobody goes on: that rank throws it, and the others wait until it has ended them.
+  void agree(const std::exception_ptr& error);
   // Element by element, wrapping around: exact, so the sum has the same bits for any number of ranks.
   void sum(std::span<std::int64_t> values);
   void sum_at_first(std::span<std::int64_t> values);  // the other ranks' values stay as they are
@@ -56,12 +62,15 @@ class Communicator {
   std::vector<std::vector<std::byte>> gather_everywhere(std::span<const std::byte> bytes);
   std::vector<std::byte> broadcast(std::vector<std::byte> bytes);  // rank 0's
 
-  // Ends all ranks: rank 0 prints the first such message, once, and the launcher returns the exit code. Does not return
-  // unless the rank is alone.
+  // Ends all ranks: rank 0 prints the first such message, once, and the launcher returns the exit code. From any
+  // thread, whatever the others wait for; does not return unless the rank is alone.
   void fail(const std::string& message, ExitCode code);
+  // Other ranks' message, when one ends the run, comes here too, on the communication thread.
+  void on_failure(std::function<void(const std::string& message)> hear);
 
   // For comm/ alone. run() returns when `poll` has returned true; it is called on the communication thread, again and
-  // again, and must not wait.
+  // again, and must not wait. Where MPI leaves no other way, a barrier() goes before: while rank 0 waits in MPI itself,
+  // it does not hear of a rank that will never come.
   void run(std::function<bool()> poll);
   void add(CommService* service);
   void remove(CommService* service);
@@ -73,6 +82,7 @@ class Communicator {
     unsigned size = 1;
     unsigned local_rank = 0;
     unsigned local_size = 1;
+    unsigned on_these_cores = 1;
     unsigned hosts = 1;
     unsigned host_leader = 0;
     std::string host;
@@ -81,6 +91,7 @@ class Communicator {
 
   Place place_;
   std::string remarks_;
+  std::atomic<bool> failing_{false};
   std::unique_ptr<Thread> thread_;  // null: alone
 };
 

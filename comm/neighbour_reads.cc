@@ -49,9 +49,9 @@ NeighbourReads::NeighbourReads(Communicator& ranks, ArenaWindow& window, Setup s
   for (std::uint32_t slot = kMostReadings; slot-- > 0;) free_readings_.push_back(slot);
   announce(0);
   for (DirectoryEntry& entry : directory()) new (&entry) DirectoryEntry;
+  ranks_.barrier();
   ranks_.run([&] {
     check(MPI_Comm_dup(MPI_COMM_WORLD, &channel_), "MPI_Comm_dup");
-    check(MPI_Comm_set_errhandler(channel_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check(MPI_Recv_init(&received_, sizeof(received_), MPI_BYTE, MPI_ANY_SOURCE, kTag, channel_, &receiving_),
           "MPI_Recv_init");
     check(MPI_Start(&receiving_), "MPI_Start");
@@ -62,6 +62,7 @@ NeighbourReads::NeighbourReads(Communicator& ranks, ArenaWindow& window, Setup s
 }
 
 NeighbourReads::~NeighbourReads() {
+  ranks_.barrier();  // nobody asks any more
   ranks_.remove(this);
   ranks_.run([&] {
     MPI_Cancel(&receiving_);
@@ -136,7 +137,8 @@ void NeighbourReads::note_lag(Version version) {
   ++figures_.lag_count;
 }
 
-// As a seqlock is read: the entry, the record, and the entry again.
+// As a seqlock is read: the entry, the record, and the entry again. An owner holds what its round replaces, but may
+// move it to disk and use the frame for something else meanwhile.
 bool NeighbourReads::read_mapped(NodeId guest, std::byte* record) {
   const Guest& from = setup_.guests[guest];
   const DirectoryEntry* const entry = mapped_entry(from);
@@ -145,11 +147,12 @@ bool NeighbourReads::read_mapped(NodeId guest, std::byte* record) {
     const Version version = entry->version.load(std::memory_order_acquire);
     const std::uint64_t place = entry->place.load(std::memory_order_acquire);
     if (!wanted(guest, version)) return false;
-    std::memcpy(record, window_.mapped(from.owner) + arena_offset(from.owner) + offset_of(place), record_bytes_);
+    const std::uint64_t offset = arena_offset(from.owner) + offset_of(place);
+    std::memcpy(record, window_.mapped(from.owner) + offset, record_bytes_);
     std::atomic_thread_fence(std::memory_order_acquire);
     const bool whole = entry->version.load(std::memory_order_relaxed) == version &&
                        entry->place.load(std::memory_order_relaxed) == place;
-    window_.looked_at(record_bytes_);
+    window_.looked_at(from.owner, offset, record_bytes_);
     const std::scoped_lock lock(mutex_);
     if (whole) {
       figures_.shared_bytes += record_bytes_;
@@ -159,6 +162,23 @@ bool NeighbourReads::read_mapped(NodeId guest, std::byte* record) {
     ++figures_.torn;
   }
   return false;
+}
+
+const std::byte* NeighbourReads::in_place(NodeId guest, std::uint64_t round, bool first) {
+  const Guest& from = setup_.guests[guest];
+  const DirectoryEntry* const entry = mapped_entry(from);
+  if (entry == nullptr || versions_.empty()) return nullptr;
+  // An entry that has changed in between has another version or another mark: nothing that stays is listed elsewhere.
+  const Version version = entry->version.load(std::memory_order_acquire);
+  const std::uint64_t place = entry->place.load(std::memory_order_acquire);
+  if (!wanted(guest, version) || mark_of(place) != round_mark(round)) return nullptr;
+  const std::uint64_t offset = arena_offset(from.owner) + offset_of(place);
+  window_.looked_at(from.owner, offset, record_bytes_);
+  if (first) {
+    const std::scoped_lock lock(mutex_);
+    figures_.shared_bytes += record_bytes_;
+  }
+  return window_.mapped(from.owner) + offset;
 }
 
 bool NeighbourReads::fetch(std::uint32_t frame, NodeId guest, std::byte* record) {
@@ -197,6 +217,18 @@ void NeighbourReads::collect(News& news) {
   std::swap(news, news_);
 }
 
+void NeighbourReads::verify(NodeId guest, const std::byte* record) const {
+  const Guest& from = setup_.guests[guest];
+  if (window_.mapped(from.owner) != nullptr) return;  // it came from there, and need not be sealed
+  RecordHeader header;
+  std::memcpy(&header, record, sizeof(header));
+  const Version version = versions_.empty() ? header.version : versions_[guest];
+  const std::string wrong = defect(record, {Part::kPublic, from.node, version}, record_bytes_, store_ids_[from.owner]);
+  if (wrong.empty()) return;
+  throw Error(
+      fmt::format("the record of node {} of rank {} came damaged over the network: {}", from.node, from.owner, wrong));
+}
+
 void NeighbourReads::set_wake(std::function<void()> wake) {
   const std::scoped_lock lock(wake_mutex_);
   wake_ = std::move(wake);
@@ -213,11 +245,14 @@ bool NeighbourReads::poll() {
     if (!error_) error_ = std::current_exception();
     have_news_ = true;
   }
-  if (have_news_) {
-    const std::scoped_lock lock(wake_mutex_);
-    if (wake_) wake_();
-  }
+  tell();
   return moved;
+}
+
+void NeighbourReads::tell() {
+  if (!have_news_) return;
+  const std::scoped_lock lock(wake_mutex_);
+  if (wake_) wake_();
 }
 
 bool NeighbourReads::move() {
@@ -237,11 +272,14 @@ bool NeighbourReads::move() {
     waiting_.pop_front();
     ++active_;
     begin(slot);
+    follow(slot);
   }
   int count = 0;
   check(MPI_Testsome(kMostReadings, requests_.data(), &count, indices_.data(), MPI_STATUSES_IGNORE), "MPI_Testsome");
   for (int i = 0; count != MPI_UNDEFINED && i < count; ++i) {
-    got(static_cast<std::uint32_t>(indices_[static_cast<std::size_t>(i)]));
+    const auto slot = static_cast<std::uint32_t>(indices_[static_cast<std::size_t>(i)]);
+    got(slot);
+    follow(slot);
     moved = true;
   }
   while (receive()) moved = true;
@@ -258,8 +296,13 @@ void NeighbourReads::begin(std::uint32_t slot) {
     return;
   }
   reading.stage = Reading::Stage::kEntry;
-  window_.get(from.owner, kDirectoryOffset + from.node * sizeof(DirectoryEntry),
-              std::as_writable_bytes(std::span(reading.entry)), &requests_[slot]);
+  get_entry(slot, reading.entry);
+}
+
+void NeighbourReads::get_entry(std::uint32_t slot, std::span<std::uint64_t, 2> entry) {
+  const Guest& from = setup_.guests[readings_[slot].guest];
+  window_.get(from.owner, kDirectoryOffset + from.node * sizeof(DirectoryEntry), std::as_writable_bytes(entry),
+              &requests_[slot]);
 }
 
 void NeighbourReads::get_record(std::uint32_t slot, std::uint64_t offset) {
@@ -276,42 +319,55 @@ void NeighbourReads::ask(std::uint32_t slot) {
   to_send_.push_back({from.owner, {Message::Kind::kAsk, from.node, version, slot, 0, 0}});
 }
 
+// Where memory is shared, a get is done as soon as it is started: one record after the other is read then, and told of.
+void NeighbourReads::follow(std::uint32_t slot) {
+  while (requests_[slot] != MPI_REQUEST_NULL) {
+    int done = 0;
+    check(MPI_Test(&requests_[slot], &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done == 0) return;
+    got(slot);
+  }
+}
+
 void NeighbourReads::got(std::uint32_t slot) {
   Reading& reading = readings_[slot];
-  const Guest& from = setup_.guests[reading.guest];
-  if (reading.stage == Reading::Stage::kEntry) {
-    reading.version = reading.entry[0];
-    if (!wanted(reading.guest, reading.version)) {
-      ask(slot);
-      return;
+  switch (reading.stage) {
+    case Reading::Stage::kEntry:
+      reading.version = reading.entry[0];
+      if (wanted(reading.guest, reading.version)) {
+        reading.stage = Reading::Stage::kRecord;
+        get_record(slot, offset_of(reading.entry[1]));
+      } else {
+        ask(slot);
+      }
+      break;
+    case Reading::Stage::kRecord:
+      std::atomic_thread_fence(std::memory_order_acquire);
+      reading.stage = Reading::Stage::kEntryAgain;
+      get_entry(slot, reading.again);
+      break;
+    case Reading::Stage::kEntryAgain:
+      if (std::ranges::equal(reading.entry, reading.again)) {
+        arrived(slot);
+        break;
+      }
+      {
+        const std::scoped_lock lock(mutex_);
+        ++figures_.torn;
+      }
+      if (++reading.tries < kMostTries) {
+        begin(slot);
+      } else {
+        ask(slot);
+      }
+      break;
+    case Reading::Stage::kServed: {
+      const Guest& from = setup_.guests[reading.guest];
+      to_send_.push_back({from.owner, {Message::Kind::kRelease, from.node, 0, 0, 0, reading.place}});
+      arrived(slot);
+      break;
     }
-    reading.stage = Reading::Stage::kRecord;
-    get_record(slot, offset_of(reading.entry[1]));
-    return;
-  }
-  const std::string wrong =
-      defect(reading.record, {Part::kPublic, from.node, reading.version}, record_bytes_, store_ids_[from.owner]);
-  if (reading.stage == Reading::Stage::kServed) {
-    to_send_.push_back({from.owner, {Message::Kind::kRelease, from.node, 0, 0, 0, reading.place}});
-    if (!wrong.empty()) {
-      throw Error(fmt::format("the record of node {} of rank {} came damaged over the network: {}", from.node,
-                              from.owner, wrong));
-    }
-    arrived(slot);
-    return;
-  }
-  if (wrong.empty()) {
-    arrived(slot);
-    return;
-  }
-  {
-    const std::scoped_lock lock(mutex_);
-    ++figures_.torn;
-  }
-  if (++reading.tries < kMostTries) {
-    begin(slot);
-  } else {
-    ask(slot);
+    case Reading::Stage::kAsked: SHOAL_CHECK(false);
   }
 }
 
@@ -319,22 +375,29 @@ void NeighbourReads::served(const Message& message) {
   const auto slot = static_cast<std::uint32_t>(message.ticket);
   Reading& reading = readings_[slot];
   SHOAL_CHECK(reading.stage == Reading::Stage::kAsked);
+  const Guest& from = setup_.guests[reading.guest];
+  if (!wanted(reading.guest, message.version)) {
+    throw Error(fmt::format("rank {} serves version {} of its node {}, which was not asked for", from.owner,
+                            message.version, from.node));
+  }
   reading.stage = Reading::Stage::kServed;
   reading.version = message.version;
   reading.place = message.place;
-  const Guest& from = setup_.guests[reading.guest];
   if (const std::byte* const memory = window_.mapped(from.owner); memory != nullptr) {
-    std::memcpy(reading.record, memory + arena_offset(from.owner) + message.offset, record_bytes_);
-    window_.looked_at(record_bytes_);
+    const std::uint64_t offset = arena_offset(from.owner) + message.offset;
+    std::memcpy(reading.record, memory + offset, record_bytes_);
+    window_.looked_at(from.owner, offset, record_bytes_);
     to_send_.push_back({from.owner, {Message::Kind::kRelease, from.node, 0, 0, 0, reading.place}});
     arrived(slot);
   } else {
     get_record(slot, message.offset);
+    follow(slot);
   }
 }
 
 void NeighbourReads::arrived(std::uint32_t slot) {
   const Reading& reading = readings_[slot];
+  std::size_t untold = 0;
   {
     const std::scoped_lock lock(mutex_);
     const bool asked = reading.stage == Reading::Stage::kServed;
@@ -342,9 +405,11 @@ void NeighbourReads::arrived(std::uint32_t slot) {
     note_lag(reading.version);
     news_.arrived.push_back(reading.frame);
     have_news_ = true;
+    untold = news_.arrived.size();
   }
   --active_;
   free_readings_.push_back(slot);
+  if (untold % kToldAtOnce == 0) tell();
 }
 
 bool NeighbourReads::receive() {

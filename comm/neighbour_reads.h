@@ -1,10 +1,10 @@
 // Public records from other ranks' stores, and the answers to their questions: what PeerLink is for the engine.
 //
 // A record that the directory of its owner lists is read without the owner's help: through the shared mapping on one
-// host (on the engine's own thread: it is a copy), else with MPI_Rget, by the communication thread. Everything else is
-// asked for: the owner's engine brings the record into a frame of its serving share and says where, the record is read
-// from there, and the frame released. All records come into a frame that the reader's engine has set aside before, so
-// releasing one never waits for anything.
+// host (on the engine's own thread: it is a copy), else with MPI_Rget, by the communication thread; the worker that
+// uses such a record first looks at its checksum. Everything else is asked for: the owner's engine brings the record
+// into a frame of its serving share and says where, the record is read from there, and the frame released. All records
+// come into a frame that the reader's engine has set aside before, so releasing one never waits for anything.
 #pragma once
 
 #include <mpi.h>
@@ -71,16 +71,18 @@ class NeighbourReads final : public PeerLink, public CommService {
   }
   NeighbourFigures take_figures();  // since the last call; between rounds
 
-  // Without rounds in step: how many this rank has done, and how many the slowest has.
+  // Without rounds in step: how many this rank has done, and how many the slowest of the others has.
   void announce(std::uint64_t rounds);
   std::uint64_t slowest();
 
   static std::uint64_t bytes_for(NodeId guests) { return guests * (sizeof(Guest) + sizeof(Version)); }
 
   bool fetch(std::uint32_t frame, NodeId guest, std::byte* record) override;
+  const std::byte* in_place(NodeId guest, std::uint64_t round, bool first) override;
   void serve(const ServeRequest& request, std::uint32_t place, Version version, std::uint64_t offset) override;
   bool has_news() override;
   void collect(News& news) override;
+  void verify(NodeId guest, const std::byte* record) const override;
   void set_wake(std::function<void()> wake) override;
 
   bool poll() override;
@@ -99,7 +101,7 @@ class NeighbourReads final : public PeerLink, public CommService {
   };
   // A record on its way here.
   struct Reading {
-    enum class Stage { kEntry, kRecord, kAsked, kServed };
+    enum class Stage { kEntry, kRecord, kEntryAgain, kAsked, kServed };
     Stage stage = Stage::kEntry;
     std::uint32_t frame = 0;
     NodeId guest = kNoNode;
@@ -107,7 +109,8 @@ class NeighbourReads final : public PeerLink, public CommService {
     Version version = 0;  // that is read
     std::uint64_t place = 0;
     unsigned tries = 0;
-    std::uint64_t entry[2] = {};
+    std::uint64_t entry[2] = {};  // of the directory: version, place
+    std::uint64_t again[2] = {};  // after the record
   };
   struct Outgoing {
     unsigned rank = 0;
@@ -119,9 +122,12 @@ class NeighbourReads final : public PeerLink, public CommService {
   bool read_mapped(NodeId guest, std::byte* record);
   void note_lag(Version version);
   bool move();
+  void tell();
   void begin(std::uint32_t slot);
+  void get_entry(std::uint32_t slot, std::span<std::uint64_t, 2> entry);
   void get_record(std::uint32_t slot, std::uint64_t offset);
   void ask(std::uint32_t slot);
+  void follow(std::uint32_t slot);
   void got(std::uint32_t slot);
   void served(const Message& message);
   void arrived(std::uint32_t slot);
@@ -133,6 +139,8 @@ class NeighbourReads final : public PeerLink, public CommService {
 
   static constexpr std::uint32_t kMostReadings = 32;
   static constexpr std::uint32_t kMostSends = 32;
+  // Arrivals of which the engine is told while there are more to come, so that it asks for others meanwhile.
+  static constexpr std::uint32_t kToldAtOnce = 8;
 
   Communicator& ranks_;
   ArenaWindow& window_;

@@ -9,7 +9,6 @@
 #include <atomic>
 #include <exception>
 #include <functional>
-#include <mutex>
 #include <vector>
 
 #include "store/error.h"
@@ -63,7 +62,7 @@ class NodePipeline::Flow {
 
   RoundReport run(StepWork& work, const std::function<void()>& before_end) {
     work_ = &work;
-    error_ = nullptr;
+    not_begun_ = nullptr;
     failed_ = false;
     waited_ = 0;
     const Clock::time_point start = Clock::now();
@@ -72,18 +71,11 @@ class NodePipeline::Flow {
       source_->try_put(tbb::flow::continue_msg());
       graph_->wait_for_all();
     });
-    RoundReport report;
+    if (not_begun_) std::rethrow_exception(not_begun_);
     const Clock::time_point all_done = Clock::now();
-    try {
-      if (before_end && !error_) before_end();
-      waited_at_end_ = Clock::now() - all_done;
-      report = store_.end_round();
-    } catch (...) {
-      // A lease that a failing stage gave up fails the round in the store too; the first cause is the stage's.
-      const std::scoped_lock lock(error_mutex_);
-      if (!error_) error_ = std::current_exception();
-    }
-    if (error_) std::rethrow_exception(error_);
+    if (before_end && !store_.failed()) before_end();
+    waited_at_end_ = Clock::now() - all_done;
+    const RoundReport report = store_.end_round();
     note(start, report);
     return report;
   }
@@ -117,25 +109,25 @@ class NodePipeline::Flow {
           [this, &gateway](NodeLease lease) {
             Traveller& traveller = travellers_[lease.place()];
             traveller.lease = std::move(lease);
-            if (waiting_.fetch_add(1) == 0) waited_ -= Clock::now().time_since_epoch().count();
+            // Nobody can take this node before try_put(), and there is no other: the time is written before it is read.
+            if (waiting_.fetch_add(1) == 0) waiting_since_ = Clock::now().time_since_epoch().count();
             gateway.try_put(&traveller);
           },
           [&gateway] { gateway.release_wait(); });
     } catch (...) {
-      const std::scoped_lock lock(error_mutex_);
-      if (!error_) error_ = std::current_exception();
+      not_begun_ = std::current_exception();
       gateway.release_wait();
     }
   }
 
+  // The store hears the cause before the first of the leases that are given up because of it.
   template <typename Stage>
-  void guarded(Stage stage) {
-    if (failed_.load(std::memory_order_relaxed)) return;
+  void guarded(NodeLease& lease, Stage stage) {
+    if (failed_) return;
     try {
       stage();
     } catch (...) {
-      const std::scoped_lock lock(error_mutex_);
-      if (!error_) error_ = std::current_exception();
+      lease.give_up(std::current_exception());
       failed_ = true;
     }
   }
@@ -143,31 +135,40 @@ class NodePipeline::Flow {
   Traveller* mix(Traveller* traveller) {
     const unsigned worker = NodePipeline::worker();
     const Clock::time_point begin = Clock::now();
-    if (waiting_.fetch_sub(1) == 1) waited_ += begin.time_since_epoch().count();
+    const Clock::time_point since{Clock::duration(waiting_since_.load())};  // does not change before the next line
+    if (waiting_.fetch_sub(1) == 1) {
+      waited_ += (begin - since).count();
+      if (trace_ != nullptr) trace_->add("waiting for compute", Trace::kReadyLane, since, begin);
+    }
     WorkerTimes& times = worker_times_[worker];
     if (trace_ != nullptr) trace_->add("waiting for store", worker, times.last, begin);
-    guarded([&] { work_->mix(traveller->lease, worker); });
+    guarded(traveller->lease, [&] { work_->mix(traveller->lease, worker); });
     times.last = Clock::now();
     times.mix += times.last - begin;
-    if (trace_ != nullptr) trace_->add("mix", worker, begin, times.last, traveller->lease.node());
+    draw("mix", worker, begin, traveller->lease);
     return traveller;
   }
 
   Traveller* compute(Traveller* traveller) {
     const unsigned worker = NodePipeline::worker();
     const Clock::time_point begin = Clock::now();
-    guarded([&] { work_->compute(traveller->lease, worker); });
+    guarded(traveller->lease, [&] { work_->compute(traveller->lease, worker); });
     WorkerTimes& times = worker_times_[worker];
     times.last = Clock::now();
     times.compute += times.last - begin;
-    if (trace_ != nullptr) trace_->add("compute", worker, begin, times.last, traveller->lease.node());
+    draw("compute", worker, begin, traveller->lease);
     return traveller;
+  }
+
+  void draw(const char* stage, unsigned worker, Clock::time_point begin, const NodeLease& lease) {
+    if (trace_ == nullptr || !lease) return;
+    trace_->add(stage, worker, begin, worker_times_[worker].last, lease.node());
   }
 
   // The store writes when it must; here the worker is done with the memory.
   void write_back(Traveller* traveller) {
     NodeLease lease = std::move(traveller->lease);
-    if (!failed_.load(std::memory_order_relaxed)) lease.commit();
+    guarded(lease, [&] { lease.commit(); });
   }
 
   void note(Clock::time_point start, const RoundReport& report) {
@@ -202,10 +203,10 @@ class NodePipeline::Flow {
 
   StepWork* work_ = nullptr;
   std::atomic<bool> failed_{false};
-  std::atomic<std::uint32_t> waiting_{0};  // ready, and no worker has it yet
-  std::atomic<std::int64_t> waited_{0};    // time with waiting_ > 0: ends added, beginnings subtracted
-  std::mutex error_mutex_;
-  std::exception_ptr error_;
+  std::atomic<std::uint32_t> waiting_{0};       // ready, and no worker has it yet
+  std::atomic<std::int64_t> waiting_since_{0};  // it is above 0
+  std::atomic<std::int64_t> waited_{0};         // time with waiting_ > 0
+  std::exception_ptr not_begun_;                // the round, because
 };
 
 NodePipeline::NodePipeline(StateStore& store, unsigned threads, Trace* trace, void (*start_worker)(unsigned),

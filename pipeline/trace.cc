@@ -5,37 +5,91 @@
 #include <algorithm>
 #include <fstream>
 #include <set>
+#include <string>
 
 #include "store/error.h"
 
 namespace shoal {
+namespace {
+
+std::string lane_name(std::uint32_t lane) {
+  switch (lane) {
+    case Trace::kRoundLane: return "rounds";
+    case Trace::kReadyLane: return "nodes that are ready";
+    case Trace::kStoreLane: return "store";
+    default: return fmt::format("worker {}", lane);
+  }
+}
+
+}  // namespace
+
+Trace::Trace(std::size_t node_events, std::size_t round_events) : start_(Clock::now()) {
+  nodes_.events.resize(node_events);
+  rounds_.events.resize(round_events);
+}
+
+void Trace::Shelf::put(const Event& event) noexcept {
+  const std::size_t place = asked.fetch_add(1, std::memory_order_relaxed);
+  if (place < events.size()) events[place] = event;
+}
+
+std::size_t Trace::Shelf::taken() const { return std::min(asked.load(), events.size()); }
+
+Trace::Event Trace::event(const char* name, std::uint32_t lane, Clock::time_point from, Clock::time_point to,
+                          std::uint64_t number) const noexcept {
+  return {name, lane, std::chrono::nanoseconds(from - start_).count(), std::chrono::nanoseconds(to - from).count(),
+          number};
+}
 
 void Trace::add(const char* name, std::uint32_t lane, Clock::time_point from, Clock::time_point to,
                 std::uint64_t node) noexcept {
-  const std::size_t place = used_.fetch_add(1, std::memory_order_relaxed);
-  if (place >= events_.size()) return;
-  events_[place] = {name, lane, std::chrono::nanoseconds(from - start_).count(),
-                    std::chrono::nanoseconds(to - from).count(), node};
+  if (takes_nodes_.load(std::memory_order_relaxed)) nodes_.put(event(name, lane, from, to, node));
 }
 
-std::uint64_t Trace::left_out() const { return used_ - std::min(used_.load(), events_.size()); }
+void Trace::add_to_round(const char* name, Clock::time_point from, Clock::time_point to, std::uint64_t round) noexcept {
+  rounds_.put(event(name, kRoundLane, from, to, round));
+}
+
+void Trace::end_round(Clock::time_point from, Clock::time_point to, std::uint64_t round) noexcept {
+  add_to_round("round", from, to, round);
+  ++ended_rounds_;
+  if (nodes_.full()) return;
+  ++whole_rounds_;
+  whole_events_ = nodes_.asked;
+}
+
+// A round that is too large for the memory alone is drawn as far as it goes: better than none.
+std::size_t Trace::shown_node_events() const {
+  return nodes_.full() && whole_rounds_ > 0 ? whole_events_ : nodes_.taken();
+}
+
+Trace::Report Trace::report() const {
+  Report report;
+  report.events = shown_node_events() + rounds_.taken();
+  report.left_out = nodes_.asked + rounds_.asked - report.events;
+  report.rounds = ended_rounds_;
+  report.rounds_with_nodes = whole_rounds_;
+  return report;
+}
 
 void Trace::write(const std::filesystem::path& file) const {
   std::ofstream out(file);
   out << "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
   std::set<std::uint32_t> lanes;
-  const std::size_t count = std::min(used_.load(), events_.size());
-  for (std::size_t i = 0; i < count; ++i) {
-    const Event& event = events_[i];
+  const auto put = [&](const Event& event) {
     lanes.insert(event.lane);
     out << fmt::format(R"({{"name":"{}","ph":"X","pid":1,"tid":{},"ts":{:.3f},"dur":{:.3f})", event.name, event.lane,
                        static_cast<double>(event.from) / 1000, static_cast<double>(event.length) / 1000);
-    if (event.node != kNoNode) out << fmt::format(R"(,"args":{{"node":{}}})", event.node);
+    if (event.number != kNoNumber) {
+      out << fmt::format(R"(,"args":{{"{}":{}}})", event.lane == kRoundLane ? "round" : "node", event.number);
+    }
     out << "},\n";
-  }
+  };
+  std::for_each_n(rounds_.events.begin(), rounds_.taken(), put);
+  std::for_each_n(nodes_.events.begin(), shown_node_events(), put);
   for (const std::uint32_t lane : lanes) {
     out << fmt::format(R"({{"name":"thread_name","ph":"M","pid":1,"tid":{},"args":{{"name":"{}"}}}},)", lane,
-                       lane == kMainLane ? std::string("rounds") : fmt::format("worker {}", lane))
+                       lane_name(lane))
         << '\n';
   }
   out << R"({"name":"process_name","ph":"M","pid":1,"args":{"name":"shoal-train"}}]})" << '\n';

@@ -1,7 +1,8 @@
-// A timeline of what the workers did, for Chrome's and Perfetto's viewers (--trace).
+// A timeline of what the workers did and what was waited for, for Chrome's and Perfetto's viewers (--trace).
 //
-// Events go into memory that is taken once, and to a file at the end; when it is full, later events are counted and
-// left out. Thread-safe: adding is one atomic increment.
+// Events go into memory that is taken once, and to a file at the end. What happens to nodes has a share of it: when
+// that is full, later such events are counted and left out, and only rounds that are there in full are drawn. What
+// happens to rounds has the rest. Thread-safe: adding is one atomic increment.
 #pragma once
 
 #include <atomic>
@@ -15,29 +16,66 @@ namespace shoal {
 using Clock = std::chrono::steady_clock;
 
 class Trace {
- public:
-  static constexpr std::uint64_t kNoNode = ~std::uint64_t{0};
-
-  explicit Trace(std::size_t capacity = std::size_t{1} << 19) : start_(Clock::now()), events_(capacity) {}
-
-  // `name` is a literal. Lanes are rows of the picture: workers 0, 1, ...; kMainLane for the program itself.
-  static constexpr std::uint32_t kMainLane = 1000;
-  void add(const char* name, std::uint32_t lane, Clock::time_point from, Clock::time_point to,
-           std::uint64_t node = kNoNode) noexcept;
-  std::uint64_t left_out() const;
-  void write(const std::filesystem::path& file) const;
-
  private:
   struct Event {
     const char* name = nullptr;
     std::uint32_t lane = 0;
     std::int64_t from = 0;  // ns since start_
     std::int64_t length = 0;
-    std::uint64_t node = kNoNode;
+    std::uint64_t number = 0;  // of the node or round
   };
+
+ public:
+  static constexpr std::uint64_t kNoNumber = ~std::uint64_t{0};
+  static constexpr std::size_t kNodeEvents = 15 << 15;
+  static constexpr std::size_t kRoundEvents = 1 << 15;
+  static constexpr std::uint64_t kBytes = (kNodeEvents + kRoundEvents) * sizeof(Event);
+
+  explicit Trace(std::size_t node_events = kNodeEvents, std::size_t round_events = kRoundEvents);
+
+  // Rows of the picture, beside the workers' 0, 1, ...
+  static constexpr std::uint32_t kRoundLane = 1000;
+  static constexpr std::uint32_t kReadyLane = 1001;  // nodes for which no worker was free
+  static constexpr std::uint32_t kStoreLane = 1002;
+
+  // `name` is a literal. Not taken before start_nodes(): the creation of nodes would take the place of the rounds.
+  void add(const char* name, std::uint32_t lane, Clock::time_point from, Clock::time_point to,
+           std::uint64_t node = kNoNumber) noexcept;
+  void start_nodes() { takes_nodes_ = true; }
+  // In the lane of the rounds. Between them, in the same thread, a round ends.
+  void add_to_round(const char* name, Clock::time_point from, Clock::time_point to, std::uint64_t round) noexcept;
+  void end_round(Clock::time_point from, Clock::time_point to, std::uint64_t round) noexcept;
+
+  struct Report {
+    std::uint64_t events = 0;    // in the file
+    std::uint64_t left_out = 0;  // for lack of memory
+    std::uint64_t rounds = 0;
+    std::uint64_t rounds_with_nodes = 0;  // of those, with all that happened to their nodes
+  };
+  Report report() const;
+  void write(const std::filesystem::path& file) const;
+
+ private:
+  // A share of the memory.
+  struct Shelf {
+    std::vector<Event> events;
+    std::atomic<std::size_t> asked{0};  // events that were to be put there
+
+    void put(const Event& event) noexcept;
+    std::size_t taken() const;
+    bool full() const { return asked > events.size(); }
+  };
+  Event event(const char* name, std::uint32_t lane, Clock::time_point from, Clock::time_point to,
+              std::uint64_t number) const noexcept;
+  std::size_t shown_node_events() const;
+
   Clock::time_point start_;
-  std::vector<Event> events_;
-  std::atomic<std::size_t> used_{0};
+  std::atomic<bool> takes_nodes_{false};
+  Shelf nodes_;
+  Shelf rounds_;
+  std::uint64_t ended_rounds_ = 0;
+  std::uint64_t whole_rounds_ = 0;
+  std::size_t whole_events_ = 0;  // of nodes, in those
 };
 
 }  // namespace shoal

@@ -24,6 +24,19 @@ bool huge_pages_allowed() {
   return !line.empty() && line.find("[never]") == std::string::npos;
 }
 
+// From a huge page's boundary on, so that all but the end of it can be huge pages.
+std::byte* map_aligned(std::uint64_t bytes, int access) {
+  const std::uint64_t spare = bytes + kHugePageBytes;
+  void* const mapped = ::mmap(nullptr, spare, access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) throw_errno(fmt::format("mapping {} for the arena", size_text(bytes)), errno);
+  auto* const begin = static_cast<std::byte*>(mapped);
+  const auto address = reinterpret_cast<std::uintptr_t>(mapped);
+  const std::uint64_t before = round_up(address, kHugePageBytes) - address;
+  if (before > 0) ::munmap(begin, before);
+  ::munmap(begin + before + bytes, spare - before - bytes);
+  return begin + before;
+}
+
 }  // namespace
 
 Frame::Frame(Frame&& other) noexcept
@@ -57,12 +70,10 @@ Arena::Arena(const ArenaOptions& options, const StateLayout& layout, MemoryBudge
     region_ = options.region;
     SHOAL_CHECK(reinterpret_cast<std::uintptr_t>(region_.data()) % kBlockBytes == 0);
   } else {
-    void* address = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (address == MAP_FAILED) throw_errno(fmt::format("mapping {} for the arena", size_text(bytes_)), errno);
-    region_ = {static_cast<std::byte*>(address), bytes_};
+    region_ = {map_aligned(bytes_, options.addresses_only ? PROT_NONE : PROT_READ | PROT_WRITE), bytes_};
     mapped_here_ = true;
     if (options.huge_pages == Want::kTry) {
-      const bool given = huge_pages_allowed() && ::madvise(address, bytes_, MADV_HUGEPAGE) == 0;
+      const bool given = huge_pages_allowed() && ::madvise(region_.data(), region_.size(), MADV_HUGEPAGE) == 0;
       modes_.push_back({"huge pages", "transparent", given ? "transparent" : "none",
                         given ? "" : "transparent huge pages are switched off on this machine"});
     }

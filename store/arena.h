@@ -47,6 +47,7 @@ struct ArenaOptions {
   std::span<std::byte> region;  // the owner's; empty: mapped here
   Want huge_pages = Want::kTry;
   Want page_lock = Want::kNo;
+  bool addresses_only = false;  // no memory behind them: for a rehearsal, which touches no record
 };
 
 class Arena {

@@ -10,6 +10,7 @@
 #include "store/record.h"
 #include "store/slab.h"
 #include "store/state_store.h"
+#include "store/store_files.h"
 
 namespace shoal {
 
@@ -17,11 +18,12 @@ namespace shoal {
 // unlocked.
 CheckpointReader::ClosedStore::ClosedStore(const StoreOptions& options)
     : directory(options.directory),
-      cold_directory(options.cold_directory.empty() ? directory / "cold" : options.cold_directory),
+      cold_directory(StoreFolders(options).cold),
       manifest(Manifest::read(directory)),
       lock(directory, LockKind::kReader),
       cold({cold_directory, kColdMinimumBytes, ColdAccess::kRead}, budget),
       head(read_checkpoint_head(cold, cold_directory.string())) {
+  manifest.require_id(options.id, directory);
   head.require(manifest, directory, cold_directory);
   for (Checkpoint& checkpoint : head.checkpoints) checkpoint.garbage = {};
 }

@@ -1,6 +1,6 @@
 // A read-only look at the records of a closed store's checkpoint, for moving nodes between stores.
 //
-//   CheckpointReader reader(options);               // only directory, cold_directory and open_epoch count
+//   CheckpointReader reader(options);               // only directory, cold_directory, id and open_epoch count
 //   reader.read(node, Part::kPublic, payload);      // reader.layout().payload_bytes(part) bytes
 //
 // Any number of readers, of any process, may look at a store at the same time; no file of it is changed. A store that a

@@ -6,6 +6,7 @@
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
+#include <rocksdb/listener.h>
 #include <rocksdb/options.h>
 #include <rocksdb/snapshot.h>
 #include <rocksdb/sst_file_writer.h>
@@ -33,9 +34,12 @@ constexpr std::size_t kValuePieceBytes = 64 << 10;
 // RocksDB does not take these for files of its own, and leaves them alone.
 constexpr const char* kIncomingRecords = "incoming-records";
 constexpr const char* kIncomingValues = "incoming-values";
+constexpr const char* kProbe = "probe";
 
 void check_status(const rocksdb::Status& status, const fs::path& path, std::string_view doing) {
-  if (!status.ok()) throw Error(fmt::format("cold tier {}: {}: {}", path.string(), doing, status.ToString()));
+  if (status.ok()) return;
+  throw Error(fmt::format("cold tier {}: {}: {}{}", path.string(), doing, status.ToString(),
+                          status.IsNoSpace() ? "; free some space and resume from the last checkpoint" : ""));
 }
 
 void remove_file(const fs::path& path) {
@@ -51,11 +55,23 @@ class NoLog : public rocksdb::Logger {
   void Logv(const char*, va_list) override {}
 };
 
+class CompactionCount : public rocksdb::EventListener {
+ public:
+  explicit CompactionCount(ColdTraffic& traffic) : traffic_(traffic) {}
+  void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo& job) override {
+    traffic_.bytes_read += job.stats.total_input_bytes;
+    traffic_.bytes_written += job.stats.total_output_bytes;
+  }
+
+ private:
+  ColdTraffic& traffic_;
+};
+
 // Asks the file system, since RocksDB only fails when it opens the database. A reader asks with a file that is there.
 ModeReport probe_direct_io(const fs::path& directory, ColdAccess access) {
   ModeReport report{"cold tier I/O", "direct", "direct", ""};
   const bool read = access == ColdAccess::kRead;
-  const fs::path path = directory / (read ? "CURRENT" : "probe");
+  const fs::path path = directory / (read ? "CURRENT" : kProbe);
   const int flags = read ? O_RDONLY : O_CREAT | O_RDWR;
   const int file = ::open(path.c_str(), flags | O_DIRECT | O_CLOEXEC, 0644);
   if (file < 0) {
@@ -210,7 +226,28 @@ void require_presence(const ColdOptions& options) {
   }
 }
 
+// What is between them is a number: "000012.sst", "MANIFEST-000005".
+bool is_numbered(std::string_view name, std::string_view before, std::string_view after) {
+  if (name.size() <= before.size() + after.size() || !name.starts_with(before) || !name.ends_with(after)) return false;
+  name.remove_prefix(before.size());
+  name.remove_suffix(after.size());
+  return name.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 }  // namespace
+
+bool is_cold_file(std::string_view name) {
+  const std::string mark = commit_mark_path({}).string();
+  if (name == mark || name == mark + ".new") return true;
+  for (const char* const whole : {"CURRENT", "IDENTITY", "LOCK", "LOG", kIncomingRecords, kIncomingValues, kProbe}) {
+    if (name == whole) return true;
+  }
+  constexpr std::pair<std::string_view, std::string_view> kNumbered[] = {
+      {"", ".sst"},      {"", ".log"},     {"", ".dbtmp"},         {"", ".blob"},
+      {"MANIFEST-", ""}, {"OPTIONS-", ""}, {"OPTIONS-", ".dbtmp"}, {"LOG.old.", ""}};
+  return std::any_of(std::begin(kNumbered), std::end(kNumbered),
+                     [&](const auto& around) { return is_numbered(name, around.first, around.second); });
+}
 
 rocksdb::ReadOptions past_the_cache() {
   rocksdb::ReadOptions options;
@@ -219,8 +256,8 @@ rocksdb::ReadOptions past_the_cache() {
 }
 
 SortedFile::SortedFile(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family, const rocksdb::Options& options,
-                       std::filesystem::path path)
-    : db_(db), family_(family), path_(std::move(path)) {
+                       std::filesystem::path path, ColdTraffic& traffic)
+    : db_(db), family_(family), path_(std::move(path)), traffic_(traffic) {
   rocksdb::EnvOptions env_options(options);
   env_options.use_direct_writes = options.use_direct_io_for_flush_and_compaction;
   writer_ = std::make_unique<rocksdb::SstFileWriter>(env_options, options, family);
@@ -274,6 +311,7 @@ void SortedFile::ingest() {
   if (!open_) return;
   open_ = false;
   check_status(writer_->Finish(), path_, "writing");
+  traffic_.bytes_written += writer_->FileSize();
   // An empty write waits while RocksDB holds writers back (too many files in level 0); an ingestion alone would not.
   rocksdb::WriteOptions no_log;
   no_log.disableWAL = true;
@@ -291,6 +329,7 @@ ColdDatabase::ColdDatabase(const ColdOptions& options) : directory_(options.dire
   direct_io_ = probe_direct_io(directory_, options.access);
   options_ = std::make_unique<rocksdb::Options>(tuned(options, !direct_io_.degraded()));
   look_before_opening(directory_, *options_, options.access);
+  options_->listeners.push_back(std::make_shared<CompactionCount>(*traffic_));
   open(options.access);
 }
 
@@ -317,11 +356,11 @@ void ColdDatabase::check(const rocksdb::Status& status, std::string_view doing) 
 }
 
 SortedFile ColdDatabase::new_records_file() const {
-  return SortedFile(*db_, records_, *options_, directory_ / kIncomingRecords);
+  return SortedFile(*db_, records_, *options_, directory_ / kIncomingRecords, *traffic_);
 }
 
 SortedFile ColdDatabase::new_values_file() const {
-  return SortedFile(*db_, db_->DefaultColumnFamily(), *options_, directory_ / kIncomingValues);
+  return SortedFile(*db_, db_->DefaultColumnFamily(), *options_, directory_ / kIncomingValues, *traffic_);
 }
 
 std::optional<std::string> ColdDatabase::value(std::string_view name) const {

@@ -5,6 +5,7 @@
 // memtable. Thread-safe, except that there must be one open SortedFile of each kind at a time.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -28,11 +29,21 @@ struct ReadOptions;
 
 namespace shoal {
 
+// What the database has moved since it was opened: its files as they are, compressed, and compactions, which read and
+// write them again.
+struct ColdTraffic {
+  std::atomic<std::uint64_t> bytes_read{0};
+  std::atomic<std::uint64_t> bytes_written{0};
+};
+
+// Whether a file of this name may be a part of a cold tier, RocksDB's or ours.
+bool is_cold_file(std::string_view name);
+
 // Keys in ascending order. Nothing is there before ingest(), and an unfinished file goes away with its object.
 class SortedFile {
  public:
   SortedFile(rocksdb::DB& db, rocksdb::ColumnFamilyHandle* family, const rocksdb::Options& options,
-             std::filesystem::path path);
+             std::filesystem::path path, ColdTraffic& traffic);
   ~SortedFile();
   SortedFile(const SortedFile&) = delete;
   SortedFile& operator=(const SortedFile&) = delete;
@@ -51,6 +62,7 @@ class SortedFile {
   rocksdb::DB& db_;
   rocksdb::ColumnFamilyHandle* family_;
   std::filesystem::path path_;
+  ColdTraffic& traffic_;
   std::unique_ptr<rocksdb::SstFileWriter> writer_;
   bool open_ = false;
 };
@@ -71,6 +83,7 @@ class ColdDatabase {
   rocksdb::ColumnFamilyHandle* records() const { return records_; }
   const std::filesystem::path& directory() const { return directory_; }
   const ModeReport& direct_io() const { return direct_io_; }
+  ColdTraffic& traffic() const { return *traffic_; }
 
   void check(const rocksdb::Status& status, std::string_view doing) const;  // Error with RocksDB's text
   SortedFile new_records_file() const;
@@ -83,6 +96,7 @@ class ColdDatabase {
 
   std::filesystem::path directory_;
   ModeReport direct_io_;
+  std::unique_ptr<ColdTraffic> traffic_ = std::make_unique<ColdTraffic>();
   std::unique_ptr<rocksdb::Options> options_;
   std::unique_ptr<rocksdb::DB> db_;
   rocksdb::ColumnFamilyHandle* records_ = nullptr;

@@ -211,6 +211,7 @@ void ColdTier::get(Epoch epoch, Part part, NodeId node, std::span<std::byte> rec
           impl_->database.db().Get(past_the_cache(), impl_->database.records(), key, &encoded);
       if (status.IsNotFound()) fail("it is not there");
       if (!status.ok()) fail(status.ToString());
+      impl_->database.traffic().bytes_read += encoded.size();
       good = decoder->decode(bytes_of(encoded), piece_of(record, piece));
     }
     if (!*good) fail(fmt::format("it is not a record of {} bytes", record.size()));
@@ -296,6 +297,10 @@ std::uint64_t ColdTier::disk_bytes() const {
   SHOAL_CHECK(impl_->database.db().GetAggregatedIntProperty(rocksdb::DB::Properties::kLiveSstFilesSize, &bytes));
   return bytes;
 }
+
+std::uint64_t ColdTier::bytes_read() const { return impl_->database.traffic().bytes_read; }
+
+std::uint64_t ColdTier::bytes_written() const { return impl_->database.traffic().bytes_written; }
 
 std::size_t ColdTier::batch_bytes() const { return impl_->pending_bytes.size(); }
 

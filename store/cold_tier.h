@@ -75,7 +75,10 @@ class ColdTier {
   // Reads every block and checks RocksDB's own checksums; Error names the file.
   void verify() const;
   std::uint64_t disk_bytes() const;  // of the live sorted files
-  std::size_t batch_bytes() const;   // of put(), after which a new epoch is best
+  // Since it was opened, compressed as files are, compactions included.
+  std::uint64_t bytes_read() const;
+  std::uint64_t bytes_written() const;
+  std::size_t batch_bytes() const;  // of put(), after which a new epoch is best
   std::vector<ModeReport> modes() const;
 
  private:

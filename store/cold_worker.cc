@@ -4,11 +4,11 @@
 
 namespace shoal {
 
-ColdWorker::ColdWorker(ColdTier& tier, std::size_t most_jobs, std::function<void()> notify)
+ColdWorker::ColdWorker(ColdTier* tier, std::size_t most_jobs, std::function<void()> notify)
     : tier_(tier), notify_(std::move(notify)) {
   asked_.reserve(most_jobs);
   done_.reserve(most_jobs);
-  thread_ = std::thread([this] { run(); });
+  if (tier_ != nullptr) thread_ = std::thread([this] { run(); });
 }
 
 ColdWorker::~ColdWorker() {
@@ -17,14 +17,14 @@ ColdWorker::~ColdWorker() {
     stop_ = true;
   }
   changed_.notify_one();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void ColdWorker::ask(const ColdJob& job) {
   ++outstanding_;
   {
     const std::scoped_lock lock(mutex_);
-    asked_.push_back(job);
+    (tier_ == nullptr ? done_ : asked_).push_back(job);
   }
   changed_.notify_one();
 }
@@ -56,9 +56,9 @@ void ColdWorker::run() {
     for (ColdJob& job : jobs) {
       try {
         if (job.op == ColdJob::Op::kGet) {
-          tier_.get(job.epoch, job.part, job.node, job.record);
+          tier_->get(job.epoch, job.part, job.node, job.record);
         } else {
-          tier_.put(job.epoch, job.part, job.node, job.record);
+          tier_->put(job.epoch, job.part, job.node, job.record);
         }
       } catch (...) {
         job.error = std::current_exception();

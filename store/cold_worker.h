@@ -1,7 +1,8 @@
 // A thread that compresses and decompresses, so that the engine thread never does: single records into and out of the
 // cold tier.
 //
-// Jobs run in order. Results wait in a list that the engine collects after the `notify` callback woke it.
+// Jobs run in order. Results wait in a list that the engine collects after the `notify` callback woke it. Without a
+// tier (a rehearsal) there is no thread, and a job is done as soon as it is asked for.
 #pragma once
 
 #include <condition_variable>
@@ -31,7 +32,7 @@ struct ColdJob {
 
 class ColdWorker {
  public:
-  ColdWorker(ColdTier& tier, std::size_t most_jobs, std::function<void()> notify);
+  ColdWorker(ColdTier* tier, std::size_t most_jobs, std::function<void()> notify);
   ~ColdWorker();  // finishes what was asked for
 
   void ask(const ColdJob& job);
@@ -42,7 +43,7 @@ class ColdWorker {
  private:
   void run();
 
-  ColdTier& tier_;
+  ColdTier* tier_;
   std::function<void()> notify_;
   std::size_t outstanding_ = 0;
   std::mutex mutex_;

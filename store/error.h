@@ -11,7 +11,7 @@
 namespace shoal {
 
 // What a program's exit code tells the shell. Documented in the README.
-enum class ExitCode { kOk = 0, kFailure = 1, kUsage = 2 };
+enum class ExitCode { kOk = 0, kFailure = 1, kUsage = 2, kDoesNotFit = 3 };
 
 class Error : public std::runtime_error {
  public:

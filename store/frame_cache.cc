@@ -9,7 +9,8 @@ namespace shoal {
 FrameCache::FrameCache(Arena& arena, NodeId nodes, std::span<DirectoryEntry> directory)
     : arena_(arena),
       directory_(directory),
-      cached_(std::size_t{arena.most_frames(Part::kPublic)} + arena.most_frames(Part::kPrivate)) {
+      cached_(std::size_t{arena.most_frames(Part::kPublic)} + arena.most_frames(Part::kPrivate)),
+      new_(cached_.size()) {
   for (const Part part : kParts) {
     current_[index(part)].assign(nodes, kNoFrame);
     heap_[index(part)].reserve(arena.most_frames(part));
@@ -18,7 +19,8 @@ FrameCache::FrameCache(Arena& arena, NodeId nodes, std::span<DirectoryEntry> dir
 }
 
 std::uint64_t FrameCache::bytes_for(NodeId nodes, std::uint64_t frames) {
-  return frames * (sizeof(Cached) + 2 * sizeof(FrameId)) + (kPartCount + 1) * sizeof(FrameId) * nodes;
+  return frames * (sizeof(Cached) + sizeof(std::atomic<bool>) + 2 * sizeof(FrameId)) +
+         (kPartCount + 1) * sizeof(FrameId) * nodes;
 }
 
 FrameId FrameCache::id_of(const Frame& frame) const {
@@ -29,6 +31,7 @@ FrameId FrameCache::fill(Frame frame, NodeId node) {
   const FrameId id = id_of(frame);
   Cached& entry = cached_[id];
   entry = Cached{};
+  new_[id].store(false, std::memory_order_relaxed);
   entry.record = frame.data();
   entry.part = frame.part();
   entry.frame = std::move(frame);
@@ -87,9 +90,12 @@ void FrameCache::list(const Cached& entry) {
   DirectoryEntry& listed = directory_[entry.node];
   const auto offset = static_cast<std::uint64_t>(entry.record - arena_.region().data());
   const std::uint64_t before = listed.place.load(std::memory_order_relaxed);
-  if (listed.version.load(std::memory_order_relaxed) == entry.version && offset_of(before) == offset) return;
+  if (listed.version.load(std::memory_order_relaxed) == entry.version && offset_of(before) == offset &&
+      mark_of(before) == entry.mark) {
+    return;
+  }
   unlist(entry.node);
-  listed.place.store(next_place(before, offset), std::memory_order_relaxed);
+  listed.place.store(next_place(before, offset, entry.mark), std::memory_order_relaxed);
   listed.version.store(entry.version, std::memory_order_release);
 }
 
@@ -114,6 +120,18 @@ void FrameCache::lend(FrameId id) { count_pins(id, 0, +1); }
 
 void FrameCache::take_back(FrameId id) {
   count_pins(id, 0, -1);
+  unpin(id);
+}
+
+void FrameCache::stay(FrameId id, std::uint32_t mark) {
+  pin(id);
+  cached_[id].mark = mark;
+  list(cached_[id]);
+}
+
+void FrameCache::stay_no_more(FrameId id) {
+  cached_[id].mark = 0;
+  list(cached_[id]);
   unpin(id);
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -36,6 +37,7 @@ struct Cached {
   NodeId node = kNoNode;
   std::uint32_t pins = 0;
   std::uint32_t loans = 0;               // of those, by other ranks
+  std::uint32_t mark = 0;                // one of the pins is the round's, with this mark for other ranks; 0: none is
   std::uint32_t heap_place = kNoWaiter;  // in the heap of evictable frames; kNoWaiter: not there
   std::uint32_t first_waiter = kNoWaiter;
   std::uint32_t transfers = 0;  // requests of this record under way
@@ -48,6 +50,7 @@ struct Cached {
   bool to_slab = false;  // came from the cold tier: belongs into a slot if there is room
   bool drop = false;     // writing: to be emptied when done
   bool dead = false;     // writing: nobody needs it any more
+  bool sealed = false;   // its header and checksum are those of its payload and version
   bool scratch = false;  // belongs to no node's residency: a buffer for bulk work
 };
 
@@ -63,6 +66,10 @@ class FrameCache {
   FrameId current(Part part, NodeId node) const { return current_[index(part)][node]; }
   FrameId next(NodeId node) const { return next_[node]; }
 
+  // Its record came from a slab or another rank, and nobody has looked at its checksum yet. Of a pinned frame, any
+  // thread.
+  std::atomic<bool>& is_new(FrameId id) { return new_[id]; }
+
   // Binds a free frame to a record (phase kLoading, one pin); kNoFrame when no frame is free.
   FrameId bind(Part part, NodeId node, bool next);
   FrameId bind_scratch(Part part, NodeId node);  // the same, but nobody will find it under that node
@@ -70,9 +77,11 @@ class FrameCache {
   void flip(NodeId node);                        // the next public version is the current one
 
   void pin(FrameId id);
-  void unpin(FrameId id);                       // evictable when it is ready and was the last pin
-  void lend(FrameId id);                        // one of its pins is another rank's
-  void take_back(FrameId id);                   // and no more, nor is there that pin
+  void unpin(FrameId id);                     // evictable when it is ready and was the last pin
+  void lend(FrameId id);                      // one of its pins is another rank's
+  void take_back(FrameId id);                 // and no more, nor is there that pin
+  void stay(FrameId id, std::uint32_t mark);  // pinned, and others may know: they read it in place
+  void stay_no_more(FrameId id);
   std::uint32_t lent() const { return lent_; }  // frames that only other ranks have pinned
   bool only_lent(FrameId id) const { return cached_[id].loans > 0 && cached_[id].loans == cached_[id].pins; }
   void became_ready(FrameId id);  // after loading or writing
@@ -98,6 +107,7 @@ class FrameCache {
   Arena& arena_;
   std::span<DirectoryEntry> directory_;
   std::vector<Cached> cached_;  // public frames first, then private ones
+  std::vector<std::atomic<bool>> new_;
   std::array<std::vector<FrameId>, kPartCount> current_;
   std::vector<FrameId> next_;
   std::array<std::vector<FrameId>, kPartCount> heap_;

@@ -38,10 +38,12 @@ void write_file_durably(const std::filesystem::path& path, const std::string& te
     file.flush();
     if (!file) throw_errno(fmt::format("writing {}", temporary.string()), errno);
   }
-  sync_path(temporary, O_RDONLY);
+  sync_file(temporary);
   std::filesystem::rename(temporary, path);
   sync_path(path.parent_path(), O_RDONLY | O_DIRECTORY);
 }
+
+void sync_file(const std::filesystem::path& path) { sync_path(path, O_RDONLY); }
 
 std::filesystem::path Manifest::path(const std::filesystem::path& directory) { return directory / "manifest.json"; }
 
@@ -88,6 +90,12 @@ Manifest Manifest::read(const std::filesystem::path& directory) {
   } catch (const nlohmann::json::exception& error) {
     throw damaged(error.what());
   }
+}
+
+void Manifest::require_id(std::uint64_t wanted, const std::filesystem::path& directory) const {
+  if (wanted == 0 || wanted == store_id) return;
+  throw Error(fmt::format("the store in {} is another one: its id is {:016x}, and {:016x} is asked for",
+                          directory.string(), store_id, wanted));
 }
 
 void Manifest::require(const StateLayout& wanted_layout, NodeId wanted_nodes,

@@ -22,11 +22,13 @@ struct Manifest {
   void write(const std::filesystem::path& directory) const;  // durable when it returns
   // Error when it is damaged or of another format version.
   static Manifest read(const std::filesystem::path& directory);
+  void require_id(std::uint64_t wanted, const std::filesystem::path& directory) const;  // 0: any
   // Error that says where the store differs from what the caller wants.
   void require(const StateLayout& wanted_layout, NodeId wanted_nodes, const std::filesystem::path& directory) const;
 };
 
 // A file whose contents are replaced as a whole and durably: temporary, fsync, rename, fsync of the directory.
 void write_file_durably(const std::filesystem::path& path, const std::string& text);
+void sync_file(const std::filesystem::path& path);
 
 }  // namespace shoal

@@ -21,9 +21,11 @@ namespace {
 constexpr std::uint64_t kMostFlights = 64;
 // The ring, the request queue, and what the C++ library keeps around them; measured at well below this.
 constexpr std::uint64_t kIoBytes = 1 << 20;
-// Deep enough for a queue of 16 records of a LeNet-5 and what the workers hold; `shoal-store-bench --tune` found no
-// gain beyond.
+// Deep enough for a queue of 16 records of a LeNet-5 and what the workers hold; on a steady disk
+// `shoal-store-bench --tune` found no gain beyond. Where it costs little of the RAM, deeper: file systems pause now and
+// then for tens of milliseconds, when they are filled for the first time.
 constexpr std::uint64_t kPrefetchBytes = 12 << 20;
+constexpr std::uint64_t kMostPrefetchBytes = 64 << 20;
 
 constexpr std::uint64_t kMostColdBytes = 64 << 20;
 
@@ -32,58 +34,99 @@ std::uint64_t slots_at_most(Part part, NodeId nodes) {
   return std::uint64_t{nodes} * (part == Part::kPublic ? 3 : 2);
 }
 
-MemoryPlan divide(const StoreOptions& options, std::uint64_t ram) {
-  const NodeId nodes = options.nodes;
-  const NodeId known = options.nodes + options.guests;
-  const std::uint64_t public_bytes = options.layout.record_bytes(Part::kPublic);
-  const std::uint64_t private_bytes = options.layout.record_bytes(Part::kPrivate);
-  const std::uint64_t reads_per_round = options.max_reads_per_round != 0
-                                            ? options.max_reads_per_round
-                                            : nodes * std::uint64_t{options.max_reads_per_step};
-
-  MemoryPlan plan;
-  plan.serving = options.serving_frames;
-  // With its own, current and next.
-  plan.least_public = static_cast<std::uint32_t>(options.max_reads_per_step + 2) + plan.serving;
-  plan.cold = options.cold_memory_bytes != 0 ? options.cold_memory_bytes : kColdMinimumBytes;
-  // A plan and its index for every round that is known: kind, node, end and own use per step; node and use per read.
-  plan.plans = options.rounds_ahead *
-               (UseIndex::bytes_for(known, nodes, reads_per_round) + AccessPlan::bytes_for(nodes, reads_per_round) +
-                (plan.serving > 0 ? nodes * sizeof(NodeId) : 0));
-  plan.prefetch = options.prefetch_bytes != 0
-                      ? options.prefetch_bytes
-                      : std::max<std::uint64_t>(kPrefetchBytes, 2 * (2 * public_bytes + private_bytes));
-  const std::uint64_t objects = options.max_reads_per_step + 3;
-  plan.flights = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
-      std::min(plan.prefetch / (public_bytes + private_bytes), (std::uint64_t{1} << 20) / objects), 2, kMostFlights));
-  plan.io = kIoBytes + (plan.flights + plan.serving) * StoreEngine::bytes_per_flight(options.max_reads_per_step);
-
-  std::uint64_t fixed_tables = SlotTable::bytes_for(nodes) + TrafficBound::bytes_for(nodes) +
-                               StoreEngine::kBytesPerNode * nodes + StoreEngine::kBytesPerGuest * options.guests +
-                               FrameCache::bytes_for(known, 0);
-  if (plan.serving > 0) fixed_tables += nodes * sizeof(DirectoryEntry);
-  for (const Part part : kParts) fixed_tables += Slab::kBytesPerSlot * slots_at_most(part, nodes);
-  const auto with_arena = [&](std::uint64_t arena) {
-    plan.arena = arena / kBlockBytes * kBlockBytes;
-    plan.tables = fixed_tables + FrameCache::bytes_for(0, arena / public_bytes + arena / private_bytes);
-  };
-  with_arena(plan.least_public * public_bytes + plan.least_private * private_bytes);
-  if (ram > plan.total()) {
-    if (options.cold_memory_bytes == 0) {
-      const std::uint64_t wanted = std::clamp<std::uint64_t>(ram / 32, kColdMinimumBytes, kMostColdBytes);
-      plan.cold += std::min(wanted - kColdMinimumBytes, (ram - plan.total()) / 2);
-    }
-    const std::uint64_t rest = ram - plan.total() + plan.arena;
-    with_arena(rest);
-    // The frame table has grown with the arena. Taking that much off again settles it, and never goes below the least.
-    if (plan.total() > ram) with_arena(plan.arena - round_up(plan.total() - ram, kBlockBytes));
+// The plan with the least of everything, and ways to give more.
+class Division {
+ public:
+  explicit Division(const StoreOptions& options) : options_(options) {
+    const NodeId nodes = options.nodes;
+    const NodeId known = options.nodes + options.guests;
+    const std::uint64_t reads_per_round = options.max_reads_per_round != 0
+                                              ? options.max_reads_per_round
+                                              : nodes * std::uint64_t{options.max_reads_per_step};
+    plan_.serving = options.serving_frames;
+    // With its own, current and next.
+    plan_.least_public = static_cast<std::uint32_t>(options.max_reads_per_step + 2) + plan_.serving;
+    plan_.cold = options.cold_memory_bytes != 0 ? options.cold_memory_bytes : kColdMinimumBytes;
+    // A plan and its index for every round that is known: kind, node, end and own use per step; node and use per read.
+    plan_.plans = options.rounds_ahead *
+                  (UseIndex::bytes_for(known, nodes, reads_per_round) + AccessPlan::bytes_for(nodes, reads_per_round) +
+                   (plan_.serving > 0 ? nodes * sizeof(NodeId) : 0));
+    fixed_tables_ = SlotTable::bytes_for(nodes) + TrafficBound::bytes_for(nodes) + StoreEngine::kBytesPerNode * nodes +
+                    StoreEngine::kBytesPerGuest * options.guests + FrameCache::bytes_for(known, 0);
+    if (plan_.serving > 0) fixed_tables_ += nodes * sizeof(DirectoryEntry);
+    for (const Part part : kParts) fixed_tables_ += Slab::kBytesPerSlot * slots_at_most(part, nodes);
+    read_ahead(kPrefetchBytes);
+    set_arena(least_arena());
   }
-  return plan;
+
+  const MemoryPlan& plan() const { return plan_; }
+
+  // RAM that is less than all of the population needs.
+  void spend(std::uint64_t ram) {
+    if (ram <= plan_.total()) return;
+    read_ahead(std::clamp((ram - plan_.total()) / 32, kPrefetchBytes, kMostPrefetchBytes));
+    widen_cold(ram, (ram - plan_.total()) / 2);
+    set_arena(ram - plan_.total() + plan_.arena);
+    // The frame table has grown with the arena. Taking that much off again settles it, and never goes below the least.
+    if (plan_.total() > ram) set_arena(plan_.arena - round_up(plan_.total() - ram, kBlockBytes));
+  }
+
+  // All of it, and as much read-ahead and RocksDB as go with a population of its size.
+  void hold_everything() {
+    const std::uint64_t state = options_.nodes * (public_bytes() + private_bytes());
+    read_ahead(std::clamp(state / 32, kPrefetchBytes, kMostPrefetchBytes));
+    set_arena(std::max(plan_.all_public * public_bytes() + plan_.all_private * private_bytes(), least_arena()));
+    widen_cold(plan_.total(), kMostColdBytes);
+    plan_.resident = true;
+  }
+
+ private:
+  std::uint64_t public_bytes() const { return options_.layout.record_bytes(Part::kPublic); }
+  std::uint64_t private_bytes() const { return options_.layout.record_bytes(Part::kPrivate); }
+  std::uint64_t least_arena() const {
+    return plan_.least_public * public_bytes() + plan_.least_private * private_bytes();
+  }
+
+  void read_ahead(std::uint64_t bytes) {
+    plan_.prefetch = options_.prefetch_bytes != 0 ? options_.prefetch_bytes
+                                                  : std::max(bytes, 2 * (2 * public_bytes() + private_bytes()));
+    const std::uint64_t objects = options_.max_reads_per_step + 3;
+    const std::uint64_t flights = std::min({plan_.prefetch / (public_bytes() + private_bytes()),
+                                            (std::uint64_t{1} << 20) / objects, std::uint64_t{options_.nodes}});
+    plan_.flights = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(flights, 2, kMostFlights));
+    plan_.io = kIoBytes + (plan_.flights + plan_.serving) * StoreEngine::bytes_per_flight(options_.max_reads_per_step);
+    // Rounds whose old versions are not known may keep one of every record.
+    const std::uint64_t old = options_.old_versions.value_or(std::uint64_t{options_.nodes} + options_.guests);
+    plan_.all_public = options_.nodes + old + plan_.flights + plan_.serving + MemoryPlan::kSpareFrames;
+    plan_.all_private = std::uint64_t{options_.nodes} + plan_.flights;
+  }
+
+  void widen_cold(std::uint64_t ram, std::uint64_t most) {
+    if (options_.cold_memory_bytes != 0) return;
+    plan_.cold += std::min(std::clamp(ram / 32, kColdMinimumBytes, kMostColdBytes) - kColdMinimumBytes, most);
+  }
+
+  void set_arena(std::uint64_t arena) {
+    plan_.arena = arena / kBlockBytes * kBlockBytes;
+    plan_.tables = fixed_tables_ + FrameCache::bytes_for(0, arena / public_bytes() + arena / private_bytes());
+  }
+
+  const StoreOptions& options_;
+  MemoryPlan plan_;
+  std::uint64_t fixed_tables_ = 0;
+};
+
+MemoryPlan resident_plan(const StoreOptions& options) {
+  Division division(options);
+  division.hold_everything();
+  return division.plan();
 }
 
 }  // namespace
 
-std::uint64_t MemoryPlan::minimum(const StoreOptions& options) { return divide(options, 0).total(); }
+std::uint64_t MemoryPlan::minimum(const StoreOptions& options) { return Division(options).plan().total(); }
+
+std::uint64_t MemoryPlan::resident_ram(const StoreOptions& options) { return resident_plan(options).total(); }
 
 MemoryPlan MemoryPlan::for_options(const StoreOptions& options) {
   if (options.nodes == 0) throw Error("a store needs at least one node", ExitCode::kUsage);
@@ -97,7 +140,11 @@ MemoryPlan MemoryPlan::for_options(const StoreOptions& options) {
                     size_text(least), least),
         ExitCode::kUsage);
   }
-  return divide(options, options.ram_bytes);
+  const MemoryPlan resident = resident_plan(options);
+  if (options.ram_bytes >= resident.total()) return resident;
+  Division division(options);
+  division.spend(options.ram_bytes);
+  return division.plan();
 }
 
 }  // namespace shoal

@@ -20,11 +20,22 @@ struct MemoryPlan {
   std::uint32_t least_public = 0;  // frames without which one step cannot run, those included
   std::uint32_t least_private = 1;
 
+  // Frames in which all records stay, and the old versions that a round keeps alive.
+  std::uint64_t all_public = 0;
+  std::uint64_t all_private = 0;
+  bool resident = false;  // the arena has them: rounds touch no disk
+
   std::uint64_t total() const { return tables + plans + cold + io + arena; }
 
-  // The split for options.ram_bytes; a usage Error that names the minimum when that is too little.
+  // Frames beyond what a population that fits needs: the device's.
+  static constexpr std::uint32_t kSpareFrames = 16;
+
+  // The split for options.ram_bytes; a usage Error that names the minimum when that is too little. A population that is
+  // resident takes what it needs and leaves the rest.
   static MemoryPlan for_options(const StoreOptions& options);
   static std::uint64_t minimum(const StoreOptions& options);
+  // The RAM from which the population is resident; more changes nothing.
+  static std::uint64_t resident_ram(const StoreOptions& options);
 };
 
 }  // namespace shoal

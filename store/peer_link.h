@@ -21,7 +21,7 @@
 namespace shoal {
 
 // Of one public record. Written by the engine thread alone; read by anyone, like a seqlock: version, place, the record,
-// and both again. Whoever cannot look again checks the record's header, which is sealed before it is listed.
+// and both again.
 struct DirectoryEntry {
   std::atomic<Version> version{0};      // 0: not in RAM
   std::atomic<std::uint64_t> place{0};  // where in the arena, and above that how often the entry has been filled
@@ -29,10 +29,15 @@ struct DirectoryEntry {
 static_assert(sizeof(DirectoryEntry) == 16 && std::atomic<Version>::is_always_lock_free);
 
 // The count tells a record that has stayed from one that has left and come back to the same frame while it was read.
+// Records begin at blocks, which leaves room for a mark: not 0, the record stays where it is to the end of that round.
 inline constexpr unsigned kOffsetBits = 48;
-constexpr std::uint64_t offset_of(std::uint64_t place) { return place & ((std::uint64_t{1} << kOffsetBits) - 1); }
-constexpr std::uint64_t next_place(std::uint64_t place, std::uint64_t offset) {
-  return ((place >> kOffsetBits) + 1) << kOffsetBits | offset;
+constexpr std::uint64_t mark_of(std::uint64_t place) { return place % kBlockBytes; }
+constexpr std::uint64_t offset_of(std::uint64_t place) {
+  return (place & ((std::uint64_t{1} << kOffsetBits) - 1)) - mark_of(place);
+}
+constexpr std::uint64_t round_mark(std::uint64_t round) { return 1 + round % (kBlockBytes - 1); }
+constexpr std::uint64_t next_place(std::uint64_t place, std::uint64_t offset, std::uint64_t mark) {
+  return ((place >> kOffsetBits) + 1) << kOffsetBits | offset | mark;
 }
 
 inline constexpr Version kAnyVersion = 0;
@@ -56,9 +61,16 @@ class PeerLink {
   // Called on the engine thread; none of them blocks. `record` is StateLayout::record_bytes(Part::kPublic) long.
   // True: the record is there already; false: it is on its way, and the frame will be among those arrived.
   virtual bool fetch(std::uint32_t frame, NodeId guest, std::byte* record) = 0;
+  // The record itself, in its owner's memory, if it is marked to stay there for this round; else null. All ranks count
+  // their rounds alike. `first`: that the round uses it.
+  virtual const std::byte* in_place(NodeId guest, std::uint64_t round, bool first) = 0;
   virtual void serve(const ServeRequest& request, std::uint32_t place, Version version, std::uint64_t offset) = 0;
   virtual bool has_news() = 0;
   virtual void collect(News& news) = 0;  // replaces the contents; throws what went wrong
+
+  // Called by the worker that first uses a record which has arrived, when its bytes pass through that core's caches
+  // anyway. Throws Error if they are not what was sent.
+  virtual void verify(NodeId guest, const std::byte* record) const = 0;
 
   // Whom to tell that there is news; empty: nobody. Does not return while the function before is being called.
   virtual void set_wake(std::function<void()> wake) = 0;

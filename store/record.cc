@@ -12,14 +12,15 @@ constexpr std::uint32_t kMagic = 0x4c414853;  // "SHAL" in the file
 
 // The dispatching XXH3 of libxxhash runs at 17 GB/s here (AVX2) against 9 for the x86-64 baseline.
 std::uint64_t checksum_of(const std::byte* record, std::uint64_t record_bytes) {
-  const std::uint64_t header = XXH3_64bits(record, offsetof(RecordHeader, checksum));
-  return XXH3_64bits_withSeed(record + sizeof(RecordHeader), record_bytes - sizeof(RecordHeader), header);
+  return XXH3_64bits_withSeed(payload(record), record_bytes - sizeof(RecordHeader), header_hash(record));
 }
 
 }  // namespace
 
 std::byte* payload(std::byte* record) { return record + sizeof(RecordHeader); }
 const std::byte* payload(const std::byte* record) { return record + sizeof(RecordHeader); }
+
+std::uint64_t header_hash(const std::byte* record) { return XXH3_64bits(record, offsetof(RecordHeader, checksum)); }
 
 void seal(std::byte* record, const RecordId& id, std::uint64_t record_bytes, std::uint64_t store_id) {
   RecordHeader header;
@@ -36,12 +37,15 @@ void seal(std::byte* record, const RecordId& id, std::uint64_t record_bytes, std
 
 std::string defect(const std::byte* record, const RecordId& expected, std::uint64_t record_bytes,
                    std::uint64_t store_id) {
+  return defect(record, expected, record_bytes, store_id, checksum_of(record, record_bytes));
+}
+
+std::string defect(const std::byte* record, const RecordId& expected, std::uint64_t record_bytes,
+                   std::uint64_t store_id, std::uint64_t checksum) {
   RecordHeader header;
   std::memcpy(&header, record, sizeof(header));
+  if (header.magic != kMagic || header.record_bytes != record_bytes) return "it holds no record header of this layout";
   // The checksum first: with it intact, what differs below is a record in the wrong place, not a damaged one.
-  const bool sized = header.magic == kMagic && header.record_bytes == record_bytes;
-  const std::uint64_t checksum = sized ? checksum_of(record, record_bytes) : 0;
-  if (!sized) return "it holds no record header of this layout";
   if (checksum != header.checksum) {
     return fmt::format("checksum {:016x} is stored, {:016x} was computed", header.checksum, checksum);
   }

@@ -46,6 +46,12 @@ void seal(std::byte* record, const RecordId& id, std::uint64_t record_bytes, std
 std::string defect(const std::byte* record, const RecordId& expected, std::uint64_t record_bytes,
                    std::uint64_t store_id);
 
+// The same, for one who has the checksum of the payload and the padding already: XXH3-64 with header_hash() as its
+// seed.
+std::uint64_t header_hash(const std::byte* record);
+std::string defect(const std::byte* record, const RecordId& expected, std::uint64_t record_bytes,
+                   std::uint64_t store_id, std::uint64_t checksum);
+
 // All zero? Stops at the first byte that is not, so it costs nothing for trained state.
 bool all_zero(std::span<const std::byte> bytes);
 

@@ -7,11 +7,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "store/io_device.h"
 #include "store/location.h"
+#include "store/slot_set.h"
 
 namespace shoal {
 
@@ -31,9 +34,18 @@ class Slab {
   std::uint64_t offset(Slot slot) const { return slot * slot_bytes_; }
   std::uint64_t slots() const { return state_.size(); }
   std::uint64_t used_bytes() const { return used_ * slot_bytes_; }  // live or retained
-  std::string describe(Slot slot) const;                            // "file public.slab, slot 7 (offset 1748992)"
+  std::uint64_t most_used() const { return most_used_; }            // slots, at once, so far
+  // What the file takes on disk: all slots but free ones that have been punched.
+  std::uint64_t disk_bytes() const { return (state_.size() - holes_.count()) * slot_bytes_; }
+  std::string describe(Slot slot) const;  // "file public.slab, slot 7 (offset 1748992)"
 
-  Slot allocate();  // live; grows the file when no slot is free. Throws Error on a full disk
+  // Live. The next free slot after the one handed out last, so that records which leave RAM together lie together; or
+  // `wanted`, if it is free. One that has its blocks before one that was punched. When none is free, grows the file, by
+  // no more than `most_more` slots but at least one. Throws Error on a full disk.
+  Slot allocate(std::optional<std::uint64_t> wanted = std::nullopt,
+                std::uint64_t most_more = std::numeric_limits<std::uint64_t>::max());
+  bool can_allocate_in_place() const { return !free_.empty(); }  // with no more disk than it has
+  void punch_free(std::uint64_t slots);                          // of so many free ones, if there are, the blocks go
   void release(Slot slot, AfterRelease after = AfterRelease::kReuse);
   bool retained(Slot slot) const { return (state_[slot] & (kCommitted | kPrepared)) != 0; }
 
@@ -45,21 +57,27 @@ class Slab {
   void adopt(Slot slot);
   void adopt_rest();
 
-  static constexpr std::uint64_t kBytesPerSlot = 5;  // of memory: a state byte and a place in the free list
+  static constexpr std::uint64_t kBytesPerSlot = 2;  // of memory: a state byte and a bit of two sets
+  // Slots of a file that has grown to hold so many.
+  static std::uint64_t slots_for(std::uint64_t used, std::uint64_t slot_bytes);
 
  private:
   enum : std::uint8_t { kLive = 1, kCommitted = 2, kPrepared = 4, kPunched = 8, kPunchWhenFree = 16 };
 
-  void grow();
+  void grow(std::uint64_t most_more);
   void make_free(Slot slot);
+  void resize_to(std::uint64_t slots);
 
   IoDevice& device_;
   FileId file_;
   Part part_;
   std::uint64_t slot_bytes_;
   std::uint64_t used_ = 0;
+  std::uint64_t most_used_ = 0;
   std::vector<std::uint8_t> state_;
-  std::vector<Slot> free_;  // last in, first out: what was freed last is written next
+  SlotSet free_;              // those that have blocks, or may have
+  SlotSet holes_;             // free ones that surely have none
+  std::uint64_t cursor_ = 0;  // where to look for the next free one
 };
 
 }  // namespace shoal

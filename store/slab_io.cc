@@ -8,6 +8,11 @@
 #include "store/error.h"
 
 namespace shoal {
+namespace {
+
+constexpr std::size_t kLookAhead = 64;  // queued requests that are looked at for neighbours of one
+
+}  // namespace
 
 SlabIo::SlabIo(IoDevice& device, FrameCache& cache, std::array<Slab*, kPartCount> slabs, unsigned submit_batch)
     : device_(device), cache_(cache), slabs_(slabs), submit_batch_(std::max(1u, submit_batch)) {
@@ -34,7 +39,7 @@ void SlabIo::start(IoRequest::Op op, FrameId frame, Slot slot) {
       queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(head_));
       head_ = 0;
     }
-    queue_.push_back({request, slot});
+    queue_.push_back({request, slot, false});
     ++entry.transfers;
   }
 }
@@ -43,11 +48,10 @@ void SlabIo::submit() {
   while (head_ != queue_.size() && !free_tags_.empty()) {
     batch_.clear();
     while (head_ != queue_.size() && !free_tags_.empty() && batch_.size() < submit_batch_) {
-      const std::uint32_t tag = free_tags_.back();
-      free_tags_.pop_back();
-      flying_[tag] = queue_[head_++];
-      batch_.push_back(flying_[tag].request);
-      batch_.back().tag = tag;
+      const std::size_t first = batch_.size();
+      take(queue_[head_]);
+      take_neighbours(first);
+      while (head_ != queue_.size() && queue_[head_].taken) ++head_;
     }
     outstanding_ += static_cast<unsigned>(batch_.size());
     device_.submit(batch_);
@@ -55,6 +59,43 @@ void SlabIo::submit() {
   if (head_ == queue_.size()) {
     queue_.clear();
     head_ = 0;
+  }
+}
+
+void SlabIo::take(Pending& pending) {
+  const std::uint32_t tag = free_tags_.back();
+  free_tags_.pop_back();
+  pending.taken = true;
+  flying_[tag] = pending;
+  batch_.push_back(pending.request);
+  batch_.back().tag = tag;
+}
+
+// What is queued and lies before or behind the request that was taken last goes with it, in the order of the file.
+void SlabIo::take_neighbours(std::size_t first) {
+  std::uint64_t begin = batch_[first].offset;
+  std::uint64_t end = begin + batch_[first].length;
+  const std::size_t last = std::min(queue_.size(), head_ + kLookAhead);
+  for (bool found = true; found;) {
+    found = false;
+    for (std::size_t i = head_; i < last; ++i) {
+      if (free_tags_.empty() || batch_.size() >= submit_batch_) return;
+      Pending& pending = queue_[i];
+      const IoRequest& request = pending.request;
+      if (pending.taken || request.op != batch_[first].op || request.file != batch_[first].file) continue;
+      if (end - begin + request.length > kRequestBytes) continue;
+      if (request.offset == end) {
+        end += request.length;
+        take(pending);
+      } else if (request.offset + request.length == begin) {
+        begin = request.offset;
+        take(pending);
+        std::rotate(batch_.begin() + static_cast<std::ptrdiff_t>(first), batch_.end() - 1, batch_.end());
+      } else {
+        continue;
+      }
+      found = true;
+    }
   }
 }
 
@@ -93,7 +134,9 @@ void SlabIo::fail(const IoCompletion& done, const Pending& pending) const {
 }
 
 void SlabIo::drain() noexcept {
-  for (; head_ != queue_.size(); ++head_) --cache_[static_cast<FrameId>(queue_[head_].request.tag)].transfers;
+  for (; head_ != queue_.size(); ++head_) {
+    if (!queue_[head_].taken) --cache_[static_cast<FrameId>(queue_[head_].request.tag)].transfers;
+  }
   for (int broken = 0; outstanding_ > 0;) {
     done_.clear();
     try {

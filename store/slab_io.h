@@ -1,4 +1,5 @@
-// Record transfers over a device: cut into requests, kept to the device's depth, handed over in batches.
+// Record transfers over a device: cut into requests, kept to the device's depth, handed over in batches. What lies
+// together on disk is handed over together, for a device that can move it with one request.
 //
 // A transfer is known by its frame; `finished` is called on the engine thread when its last request is done. An error
 // becomes an Error that names file, slot and what the device said. Owned by the engine thread.
@@ -41,7 +42,10 @@ class SlabIo {
   struct Pending {
     IoRequest request;
     Slot slot;
+    bool taken = false;  // in the queue: submitted out of turn
   };
+  void take(Pending& pending);
+  void take_neighbours(std::size_t first);
   [[noreturn]] void fail(const IoCompletion& done, const Pending& pending) const;
 
   IoDevice& device_;

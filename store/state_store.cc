@@ -7,7 +7,9 @@
 #include "store/checkpoint_reader.h"
 #include "store/error.h"
 #include "store/memory_plan.h"
+#include "store/record_check.h"
 #include "store/store_engine.h"
+#include "store/store_files.h"
 
 namespace shoal {
 
@@ -32,11 +34,29 @@ StepKind NodeLease::kind() const { return flight_->kind; }
 NodeId NodeLease::node() const { return flight_->node; }
 Version NodeLease::version() const { return flight_->version; }
 std::uint32_t NodeLease::place() const { return flight_->index; }
-const std::byte* NodeLease::current() const { return flight_->own_payload; }
+const std::byte* NodeLease::current() const {
+  engine_->look_at(*flight_, flight_->own);
+  return flight_->own_payload;
+}
 std::byte* NodeLease::next() const { return flight_->next_payload; }
-std::byte* NodeLease::private_state() const { return flight_->private_payload; }
+std::byte* NodeLease::private_state() const {
+  engine_->look_at(*flight_, flight_->private_frame);
+  return flight_->private_payload;
+}
 std::size_t NodeLease::reads() const { return flight_->read_payloads.size(); }
-const std::byte* NodeLease::read(std::size_t k) const { return flight_->read_payloads[k]; }
+const std::byte* NodeLease::read(std::size_t k) const {
+  engine_->look_at(*flight_, flight_->reads[k]);
+  return flight_->read_payloads[k];
+}
+
+const std::byte* NodeLease::input(std::size_t k, RecordCheck& check) const {
+  engine_->begin_check(*flight_, k == 0 ? flight_->own : flight_->reads[k - 1], check);
+  return k == 0 ? flight_->own_payload : flight_->read_payloads[k - 1];
+}
+
+void NodeLease::finish_input(std::size_t k, RecordCheck& check) const {
+  if (check.due()) engine_->finish_check(*flight_, k == 0 ? flight_->own : flight_->reads[k - 1], check);
+}
 
 void NodeLease::set_version(Version version) {
   if (flight_->kind != StepKind::kCreate || version == 0) {
@@ -49,7 +69,14 @@ void NodeLease::set_version(Version version) {
 
 void NodeLease::commit() {
   SHOAL_CHECK(flight_ != nullptr);
+  engine_->complete(*flight_);
   engine_->give_back(std::exchange(flight_, nullptr), true);
+}
+
+void NodeLease::give_up(std::exception_ptr cause) {
+  SHOAL_CHECK(flight_ != nullptr);
+  flight_->error = std::move(cause);
+  engine_->give_back(std::exchange(flight_, nullptr), false);
 }
 
 StateStore::StateStore(std::unique_ptr<StoreEngine> engine) : engine_(std::move(engine)) {}
@@ -71,6 +98,7 @@ void StateStore::begin_round(std::function<void(NodeLease)> ready, std::function
   engine_->begin_round(std::move(ready), std::move(done));
 }
 RoundReport StateStore::end_round() { return engine_->end_round(); }
+bool StateStore::failed() const { return engine_->failed(); }
 void StateStore::checkpoint(std::string_view note) { engine_->checkpoint(note); }
 void StateStore::prepare_checkpoint(std::string_view note) { engine_->prepare_checkpoint(note); }
 void StateStore::commit_checkpoint() { engine_->commit_checkpoint(); }
@@ -84,6 +112,9 @@ StoreReport StateStore::report() const { return engine_->report(); }
 const StateLayout& StateStore::layout() const { return engine_->layout(); }
 std::vector<CheckpointInfo> StateStore::checkpoints(const StoreOptions& options) {
   return CheckpointReader::list(options);
+}
+void StateStore::require_free(const StoreOptions& options) {
+  shoal::require_free(StoreFolders(options), options.overwrite);
 }
 void StateStore::remove(const StoreOptions& options) { StoreEngine::remove_files(options); }
 std::uint32_t StateStore::places() const { return engine_->places(); }

@@ -18,6 +18,7 @@
 
 #include <array>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <span>
@@ -34,6 +35,7 @@
 
 namespace shoal {
 
+class RecordCheck;
 class StoreEngine;
 struct Flight;
 
@@ -55,16 +57,25 @@ class NodeLease {
   // Below StateStore::places(), and no other lease's while this one is out: an index for what the caller keeps with it.
   std::uint32_t place() const;
 
-  // Payloads, 64-byte aligned, of layout.payload_bytes(part) bytes each; null where the step's kind has none.
+  // Payloads, 64-byte aligned, of layout.payload_bytes(part) bytes each; null where the step's kind has none. What came
+  // from the disk is checked when it is first asked for: an Error if it is damaged, which also fails the round.
   const std::byte* current() const;  // public, as all others see it in this round
   std::byte* next() const;           // public, the new version: not initialised, never the same memory as current()
   std::byte* private_state() const;  // updated in place (kUpdate), zeroed (kCreate), not to be written (kInspect)
   std::size_t reads() const;
   const std::byte* read(std::size_t k) const;  // public payload of the plan's k-th read
 
+  // current() (k = 0) and read(k - 1) for one who goes through the record anyway and takes `check` along: it may be
+  // used at once. finish_input() then does what is left of the check, and throws as current() does; commit() makes up
+  // for it where it was not called.
+  std::size_t inputs() const { return 1 + reads(); }
+  const std::byte* input(std::size_t k, RecordCheck& check) const;
+  void finish_input(std::size_t k, RecordCheck& check) const;
+
   // kCreate only, before commit(): the new state's version, above 0, instead of version() + 1. For copies of nodes.
   void set_version(Version version);
-  void commit();  // the caller is done with the memory; what it wrote is the node's next state
+  void commit();                           // the caller is done with the memory; what it wrote is the node's next state
+  void give_up(std::exception_ptr cause);  // the caller cannot: the round fails with that cause
 
  private:
   friend class StoreEngine;
@@ -79,10 +90,14 @@ struct RoundReport {
   std::uint64_t steps = 0;
   std::array<std::uint64_t, kPartCount> hits{};    // uses that found the record in RAM or on its way there
   std::array<std::uint64_t, kPartCount> misses{};  // uses that had to bring it
+  std::uint64_t zero_misses = 0;                   // of those: all zeros, which come from no tier
+  std::uint64_t cold_misses = 0;                   // of those: from the cold tier
   std::uint64_t slab_bytes_read = 0;
   std::uint64_t slab_bytes_written = 0;
   std::uint64_t cold_bytes_read = 0;  // before compression
   std::uint64_t cold_bytes_written = 0;
+  std::uint64_t cold_file_bytes_read = 0;  // as the device moved them: compressed, with compactions in the background
+  std::uint64_t cold_file_bytes_written = 0;
   // No policy, even one that knows all rounds planned so far, could have moved fewer bytes with this arena.
   // It holds for the sum over rounds since the store was opened, for records that are not all zeros (those are free,
   // and only those fresh from their creation are known to be); see docs/architecture.md.
@@ -102,9 +117,17 @@ struct StoreReport {
   std::array<std::uint64_t, kPartCount> frames{};       // as the arena is split now
   std::uint64_t state_bytes = 0;                        // all nodes' records
   std::uint64_t resident_ram_bytes = 0;                 // the RAM from which the rounds planned so far touch no disk
-  std::uint64_t slab_bytes = 0;                         // allocated on disk
+  std::uint64_t slab_bytes = 0;                         // of slots in use
+  std::uint64_t slab_file_bytes = 0;                    // what the files take: free slots, kept for later, included
+  std::array<std::uint64_t, kPartCount> most_slots{};   // in use at once, so far
   std::uint64_t cold_bytes = 0;
   std::uint64_t cold_nodes = 0;  // nodes with a part in the cold tier
+  // What the device has moved since the store was opened or made: slabs and the cold tier's files.
+  std::uint64_t bytes_read = 0;
+  std::uint64_t bytes_written = 0;
+  std::uint64_t checkpoint_bytes_written = 0;  // of those: by checkpoints
+  std::uint64_t cold_bytes_read = 0;           // of those: the cold tier's, compactions included
+  std::uint64_t cold_bytes_written = 0;
 };
 
 struct VerifyReport {
@@ -132,7 +155,10 @@ class StateStore {
   // directories only, and changes nothing; an Error when there is no store or a run has it open.
   static std::vector<CheckpointInfo> checkpoints(const StoreOptions& options);
 
-  // Deletes the files of a closed store, and nothing else that lies beside them.
+  // Throws what create() would for what lies in the two directories.
+  static void require_free(const StoreOptions& options);
+  // Deletes the files of a closed store, or of one whose creation or deletion was interrupted, and its directory if
+  // nothing else lies there.
   static void remove(const StoreOptions& options);
 
   static std::uint64_t minimum_ram(const StoreOptions& options);
@@ -144,6 +170,7 @@ class StateStore {
   // Waits for all leases of the round, then makes its versions visible. Throws the round's first error. With peers, to
   // be called when no other rank reads this round's records any more: after `done` here and everywhere else.
   RoundReport end_round();
+  bool failed() const;  // whether the round has, or something before it: end_round() will throw
 
   // Between rounds.
   void checkpoint(std::string_view note);  // durable when it returns; the note comes back after open()

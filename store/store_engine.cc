@@ -9,23 +9,15 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <span>
 #include <utility>
 
 #include "store/error.h"
-#include "store/size_text.h"
+#include "store/store_files.h"
 
 namespace shoal {
 namespace {
 
-// Frames kept free or on their way to be, so that a fetch seldom waits for a write: as many as the device has in
-// flight.
-constexpr std::uint32_t kMostReserve = 16;
 constexpr std::chrono::milliseconds kLongestRest(5);
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // The engine works for microseconds at a time and everybody waits for it meanwhile. A short slice lets it run when it
 // is woken, not when a worker's slice of 3 ms is over (Linux 6.12 and later; older ones ignore it).
@@ -47,6 +39,10 @@ void ask_for_short_slices() {
 
 }  // namespace
 
+double StoreEngine::seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 std::uint64_t StoreEngine::bytes_per_flight(std::size_t max_reads) {
   return sizeof(Flight) + max_reads * (sizeof(FrameId) + 1 + sizeof(void*)) + (max_reads + 3) * sizeof(std::uint32_t);
 }
@@ -56,15 +52,16 @@ StoreEngine::StoreEngine(const StoreOptions& options, Start start)
       layout_(options.layout),
       nodes_(options.nodes),
       memory_(MemoryPlan::for_options(options)),
-      cold_directory_(options.cold_directory.empty() ? options.directory / "cold" : options.cold_directory),
+      cold_directory_(StoreFolders(options).cold),
       budget_(options.ram_bytes),
       table_charge_(budget_.charge(MemoryTag::kTables, memory_.tables)),
       io_charge_(budget_.charge(MemoryTag::kIo, memory_.io)),
+      rehearsal_(start == Start::kRehearse),
       uses_left_(nodes_ + options.guests, 0),
       use_cursor_(nodes_ + options.guests, 0),
       seen_step_(nodes_ + options.guests, kNever),
       acted_(nodes_ + options.guests, 0),
-      bound_(layout_, nodes_),
+      bound_(layout_, rehearsal_ ? 0 : nodes_),
       peers_(options.peers) {
   const std::size_t objects = options_.max_reads_per_step + 3;
   for (std::uint32_t i = 0; i < memory_.flights + memory_.serving; ++i) {
@@ -80,10 +77,12 @@ StoreEngine::StoreEngine(const StoreOptions& options, Start start)
   SHOAL_CHECK(peers_ == nullptr || (memory_.serving > 0 && options_.listing.size() == nodes_));
   if (start == Start::kCreate) {
     create_files();
-  } else {
+  } else if (start == Start::kOpen) {
     open_files();
+  } else {
+    rehearse();
   }
-  resident_ram_bytes_ = memory_.total() - memory_.arena + nodes_ * layout_.state_bytes();
+  if (cold_) set_up_bytes_ = cold_->bytes_written();
   if (peers_ != nullptr) peers_->set_wake([this] { notify(); });
   thread_ = std::thread([this] { run(); });
 }
@@ -129,10 +128,7 @@ void StoreEngine::plan(std::shared_ptr<const AccessPlan> round) {
       round->bytes() + UseIndex::bytes_for(nodes_ + options_.guests, round->size(), round->total_reads()));
   auto index = std::make_shared<const UseIndex>(std::move(round), nodes_, options_.guests);
   on_engine([&] {
-    const std::uint64_t arena = (nodes_ + index->extra_versions() + memory_.flights + memory_.serving + kMostReserve) *
-                                    record_bytes(Part::kPublic) +
-                                (nodes_ + std::uint64_t{memory_.flights}) * record_bytes(Part::kPrivate);
-    resident_ram_bytes_ = std::max(resident_ram_bytes_, memory_.total() - memory_.arena + arena);
+    old_versions_ = std::max(old_versions_, index->extra_versions());
     rounds_.push_back({std::move(index), std::move(charge)});
   });
 }
@@ -165,8 +161,13 @@ RoundReport StoreEngine::end_round() {
   const auto round = std::exchange(ended_round_, nullptr);
   lock.unlock();
   // Computed here, on the caller's thread, while the engine may already write back what is left, and serves others.
-  report.lower_bound_bytes = bound_.add_round(*round, arena_->bytes());
+  if (!rehearsal_) report.lower_bound_bytes = bound_.add_round(*round, arena_->bytes());
   return report;
+}
+
+bool StoreEngine::failed() {
+  const std::scoped_lock lock(mutex_);
+  return failure_ != nullptr;
 }
 
 StoreReport StoreEngine::report() {
@@ -175,21 +176,37 @@ StoreReport StoreEngine::report() {
     report.modes = arena_->modes();
     report.modes.push_back(device_report_);
     for (const ModeReport& mode : device_->modes()) report.modes.push_back(mode);
-    for (const ModeReport& mode : cold_->modes()) report.modes.push_back(mode);
+    if (cold_) {
+      for (const ModeReport& mode : cold_->modes()) report.modes.push_back(mode);
+      report.cold_bytes = cold_->disk_bytes();
+      report.cold_bytes_read = cold_->bytes_read();
+      report.cold_bytes_written = cold_bytes_written();
+    }
+    report.bytes_read = slab_io_->bytes_read() + report.cold_bytes_read;
+    report.bytes_written = bytes_written();
+    report.checkpoint_bytes_written = checkpoint_bytes_;
     report.ram_bytes = options_.ram_bytes;
     for (std::size_t tag = 0; tag < kMemoryTagCount; ++tag) {
       report.memory[tag] = budget_.used(static_cast<MemoryTag>(tag));
     }
     report.state_bytes = nodes_ * layout_.state_bytes();
-    report.resident_ram_bytes = resident_ram_bytes_;
+    StoreOptions resident = options_;
+    resident.old_versions = old_versions_;
+    report.resident_ram_bytes = MemoryPlan::resident_ram(resident);
     for (const Part part : kParts) {
       report.frames[index(part)] = arena_->frames(part);
       report.slab_bytes += slab(part).used_bytes();
+      report.slab_file_bytes += slab(part).disk_bytes();
+      report.most_slots[index(part)] = slab(part).most_used();
     }
-    report.cold_bytes = cold_->disk_bytes();
     for (const SlotEntry& entry : table_->entries()) {
-      report.cold_nodes +=
-          Location::from_word(entry.location[0]).is_cold() || Location::from_word(entry.location[1]).is_cold();
+      bool cold = false;
+      for (const Part part : kParts) {
+        if (!Location::from_word(entry.location[index(part)]).is_cold()) continue;
+        cold = true;
+        if (!cold_) report.cold_bytes += record_bytes(part);  // as if nothing could be compressed
+      }
+      report.cold_nodes += cold ? 1 : 0;
     }
   });
   return report;
@@ -208,7 +225,7 @@ void StoreEngine::give_back(Flight* flight, bool committed) {
   flight->behind = returned_.load(std::memory_order_relaxed);
   while (!returned_.compare_exchange_weak(flight->behind, flight)) {
   }
-  if (--leases_out_ <= wake_at_) notify();
+  if (--leases_out_ <= wake_at_ || !committed) notify();
 }
 
 void StoreEngine::notify() {
@@ -264,18 +281,18 @@ void StoreEngine::wait_for_io(bool busy) {
   const bool stalled = sleep != Sleep::kAwake && running_ && !told_done_ && with_caller_ == 0;
   const bool no_frame = opening_ != nullptr && opening_->loading == 0;
   const bool for_neighbours = guests_loading_ > 0 && slab_io_->idle();
-  const double start = stalled ? seconds_now() : 0;
+  const auto start = stalled ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
   if (sleep == Sleep::kResting) rest();
   slab_io_->collect(sleep == Sleep::kInDevice ? WaitMode::kBlock : WaitMode::kPoll,
                     [this](FrameId id, IoRequest::Op op) { transfer_finished(id, op); });
   if (stalled) {
-    const double seconds = seconds_now() - start;
+    const Stall stall = for_neighbours ? Stall::kNeighbours : no_frame ? Stall::kWriteBack : Stall::kRead;
+    const auto end = std::chrono::steady_clock::now();
+    const double seconds = std::chrono::duration<double>(end - start).count();
     round_report_.stalled_seconds += seconds;
-    if (for_neighbours) {
-      round_report_.neighbour_stalled_seconds += seconds;
-    } else if (no_frame) {
-      round_report_.write_stalled_seconds += seconds;
-    }
+    if (stall == Stall::kNeighbours) round_report_.neighbour_stalled_seconds += seconds;
+    if (stall == Stall::kWriteBack) round_report_.write_stalled_seconds += seconds;
+    if (options_.on_stall) options_.on_stall(stall, start, end);
   }
   sleep_ = Sleep::kAwake;
 }
@@ -287,7 +304,8 @@ bool StoreEngine::may_rest() {
   // Other ranks' workers may be waiting.
   const bool enough = options_.workers > 0 && out > options_.workers + 1 && !slab_io_->queued() && serving_ == 0;
   wake_at_ = enough ? options_.workers + (out - options_.workers) / 2 : std::numeric_limits<std::uint32_t>::max();
-  return enough || slab_io_->idle();
+  // In a rehearsal the device plays the workers, so the engine sleeps nowhere else.
+  return !rehearsal_ && (enough || slab_io_->idle());
 }
 
 void StoreEngine::rest() {
@@ -346,7 +364,11 @@ bool StoreEngine::take_returns() {
   Flight* const first = returned_.exchange(nullptr);
   if (first == nullptr) return false;
   std::uint32_t count = 0;
-  for (const Flight* flight = first; flight != nullptr; flight = flight->behind) ++count;
+  std::exception_ptr cause;
+  for (const Flight* flight = first; flight != nullptr; flight = flight->behind) {
+    ++count;
+    if (flight->error) cause = flight->error;
+  }
   with_caller_ -= count;
   {
     const std::scoped_lock lock(mutex_);
@@ -355,6 +377,8 @@ bool StoreEngine::take_returns() {
       return true;
     }
   }
+  // Before those that were given up because of it.
+  if (cause) std::rethrow_exception(cause);
   for (Flight *flight = first, *behind = nullptr; flight != nullptr; flight = behind) {
     behind = flight->behind;
     if (!flight->committed && writes(flight->kind)) {
@@ -372,6 +396,7 @@ bool StoreEngine::take_cold() {
     if (job.error) std::rethrow_exception(job.error);
     (job.op == ColdJob::Op::kGet ? round_report_.cold_bytes_read : round_report_.cold_bytes_written) +=
         job.record.size();
+    if (!cold_ && job.op == ColdJob::Op::kPut) rehearsed_puts_ += job.record.size();
     transfer_finished(job.frame, job.op == ColdJob::Op::kGet ? IoRequest::Op::kRead : IoRequest::Op::kWrite);
   }
   return !cold_done_.empty();
@@ -379,7 +404,7 @@ bool StoreEngine::take_cold() {
 
 void StoreEngine::fail(std::exception_ptr error) {
   running_ = false;
-  failed_ = true;
+  if (!std::exchange(failed_, true) && options_.on_failure) options_.on_failure(error);
   slab_io_->drain();
   while (cold_worker_->outstanding() > 0) cold_worker_->collect(cold_done_);
   {
@@ -390,159 +415,6 @@ void StoreEngine::fail(std::exception_ptr error) {
   const std::scoped_lock lock(mutex_);
   round_over_ = true;
   changed_.notify_all();
-}
-
-// Rounds.
-
-void StoreEngine::start_round() {
-  const UseIndex& round = *rounds_.front().index;
-  for (NodeId node = 0; node < uses_left_.size(); ++node) {
-    uses_left_[node] = static_cast<std::uint32_t>(round.uses(node).size());
-  }
-  for (const NodeId node : round.plan().held()) ++uses_left_[node];
-  const auto guests = std::span(uses_left_).subspan(nodes_);
-  for (const auto& flight : flights_) {
-    if (flight->serving && !flight->reads.empty()) ++uses_left_[flight->node];
-  }
-  std::fill(use_cursor_.begin(), use_cursor_.end(), 0);
-  std::fill(seen_step_.begin(), seen_step_.end(), kNever);
-  round_report_ = RoundReport{};
-  round_report_.steps = round.steps();
-  round_report_.guests =
-      static_cast<std::uint64_t>(std::count_if(guests.begin(), guests.end(), [](auto n) { return n > 0; }));
-  round_report_.seconds = -seconds_now();
-  round_report_.slab_bytes_read = slab_io_->bytes_read();
-  round_report_.slab_bytes_written = slab_io_->bytes_written();
-  fit_arena();
-  relieve_warm();
-  for (FrameId id = 0; id < cache_->count(); ++id) {
-    const Cached& entry = (*cache_)[id];
-    if (entry.phase == Phase::kEmpty) continue;
-    PlanTime time = kUnknownTime;
-    if (entry.part == Part::kPublic) {
-      time = round.uses(entry.node).empty() ? later_public_use(entry.node) : base_ + round.uses(entry.node).front();
-    } else {
-      const std::uint32_t step = round.private_step(entry.node);
-      time = step == kNever ? later_private_use(entry.node) : base_ + step;
-    }
-    cache_->set_next_use(id, time);
-  }
-  cursor_ = 0;
-  finished_steps_ = 0;
-  told_done_ = may_end_ = false;
-  running_ = true;
-}
-
-void StoreEngine::finish_round() {
-  const UseIndex& round = *rounds_.front().index;
-  if (peers_ != nullptr) {
-    // Others may still read what this round has replaced here.
-    if (!std::exchange(told_done_, true)) tell_done();
-    if (!may_end_ || serving_ > 0) return;
-    for (const NodeId node : round.plan().held()) {
-      --uses_left_[node];
-      retire_if_dead(node);
-    }
-  }
-  for (std::uint32_t step = 0; step < round.steps(); ++step) {
-    if (!writes(round.plan().kind(step))) continue;
-    const NodeId node = round.plan().node(step);
-    table_->flip(node);
-    cache_->flip(node);
-    acted_[node] = 0;
-  }
-  running_ = false;
-  base_ += round.steps();
-  round_report_.seconds += seconds_now();
-  round_report_.slab_bytes_read = slab_io_->bytes_read() - round_report_.slab_bytes_read;
-  round_report_.slab_bytes_written = slab_io_->bytes_written() - round_report_.slab_bytes_written;
-  tell_done();
-  const std::scoped_lock lock(mutex_);
-  // The caller gets a copy: what is still on its way to the cold tier counts on in the original.
-  ended_report_ = round_report_;
-  ended_round_ = rounds_.front().index;
-  rounds_.pop_front();
-  round_over_ = true;
-  changed_.notify_all();
-}
-
-// The caller's functions may refer to what it destroys once end_round() returns, so they are called, and let go of,
-// before that.
-void StoreEngine::tell_done() {
-  if (done_) done_();
-  ready_ = nullptr;
-  done_ = nullptr;
-}
-
-// Public records are used at least as often as private ones, so a frame is worth more to them: they get what they can
-// use, private records the rest, which for a plan that visits all nodes in a cycle is the optimal fixed share.
-void StoreEngine::fit_arena() {
-  std::uint64_t extra = 0;
-  for (const Round& round : rounds_) extra = std::max(extra, round.index->extra_versions());
-  const std::uint64_t public_bytes = record_bytes(Part::kPublic);
-  const std::uint64_t private_bytes = record_bytes(Part::kPrivate);
-  const std::uint64_t arena = arena_->bytes();
-  const std::uint64_t all_public = nodes_ + extra + memory_.flights + memory_.serving;
-  const std::uint64_t all_private = nodes_;
-
-  std::uint64_t least_private = std::min<std::uint64_t>(all_private, memory_.flights);
-  least_private = std::clamp<std::uint64_t>((arena - memory_.least_public * public_bytes) / private_bytes / 2,
-                                            memory_.least_private, least_private);
-  std::uint64_t publics = std::min(all_public + kMostReserve, (arena - least_private * private_bytes) / public_bytes);
-  publics = std::max<std::uint64_t>(publics, arena_->frames(Part::kPublic));
-  const std::uint64_t privates = std::min(all_private + kMostReserve, (arena - publics * public_bytes) / private_bytes);
-  if (publics != arena_->frames(Part::kPublic) || privates != arena_->frames(Part::kPrivate)) {
-    write_aside([&](const Cached& entry) { return entry.part == Part::kPrivate && entry.frame.number() >= privates; });
-    arena_->split(static_cast<std::uint32_t>(publics), static_cast<std::uint32_t>(privates));
-  }
-  const auto press = [&](Part part, std::uint64_t frames, std::uint64_t all) {
-    pressed_[index(part)] = frames < all;
-    // A pool that only streams needs a larger share of it on the way out than a cache does.
-    const std::uint64_t least = std::clamp<std::uint64_t>(frames / 3, 1, kMostReserve / 2);
-    reserve_[index(part)] = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(frames / 16, least, kMostReserve));
-  };
-  press(Part::kPublic, publics, all_public);
-  press(Part::kPrivate, privates, all_private);
-}
-
-// Between rounds: what `which` names leaves RAM.
-void StoreEngine::write_aside(const std::function<bool(const Cached&)>& which) {
-  settle();
-  for (FrameId id = 0; id < cache_->count(); ++id) {
-    const Cached& entry = (*cache_)[id];
-    if (entry.phase != Phase::kEmpty && which(entry)) evict(id);
-  }
-  settle();
-}
-
-PlanTime StoreEngine::later_public_use(NodeId node) const {
-  if (is_guest(node)) return kUnknownTime;
-  PlanTime base = base_ + rounds_.front().index->steps();
-  for (std::size_t i = 1; i < rounds_.size(); ++i) {
-    const UseIndex& round = *rounds_[i].index;
-    if (!round.uses(node).empty()) return base + round.uses(node).front();
-    if (round.acts(node)) return kUnknownTime;
-    base += round.steps();
-  }
-  return kUnknownTime;
-}
-
-PlanTime StoreEngine::later_private_use(NodeId node) const {
-  PlanTime base = base_ + rounds_.front().index->steps();
-  for (std::size_t i = 1; i < rounds_.size(); ++i) {
-    const UseIndex& round = *rounds_[i].index;
-    if (round.private_step(node) != kNever) return base + round.private_step(node);
-    base += round.steps();
-  }
-  return kUnknownTime;
-}
-
-PlanTime StoreEngine::next_public_use(NodeId node, std::uint32_t after_step) {
-  const auto uses = rounds_.front().index->uses(node);
-  std::uint32_t& at = use_cursor_[node];
-  while (at < uses.size() && uses[at] <= after_step) ++at;
-  if (at < uses.size()) return base_ + uses[at];
-  return rounds_.front().index->acts(node) ? kUnknownTime : later_public_use(node);
 }
 
 }  // namespace shoal

@@ -1,7 +1,8 @@
 // What runs behind StateStore: one thread that follows the plan.
 //
 // For each step it gathers the records (store_engine_fetch.cc), hands the step to the caller when all are in RAM, takes
-// it back, writes what must be written and evicts what is used farthest away. Between rounds it does the bulk work:
+// it back, writes what must be written and evicts what is used farthest away (store_engine_write_back.cc). A round ends
+// with all its new versions becoming visible (store_engine_rounds.cc). Between rounds it does the bulk work:
 // checkpoints (store_engine_checkpoint.cc), demotion, verification (store_engine_tiers.cc). All state below belongs to
 // that thread unless it says otherwise.
 #pragma once
@@ -24,6 +25,7 @@
 #include "store/frame_cache.h"
 #include "store/manifest.h"
 #include "store/memory_plan.h"
+#include "store/record_check.h"
 #include "store/slab_io.h"
 #include "store/slot_table.h"
 #include "store/state_store.h"
@@ -46,6 +48,7 @@ struct Flight {
   FrameId next = kNoFrame;
   std::vector<FrameId> reads;
   std::vector<std::uint8_t> counts;  // whether the k-th read is the step's first use of that record
+  // kNoFrame in `reads`: in the memory of the rank that owns it.
   std::vector<const std::byte*> read_payloads;
   const std::byte* own_payload = nullptr;
   std::byte* next_payload = nullptr;
@@ -54,15 +57,20 @@ struct Flight {
   std::uint32_t loading = 0;   // of those, how many are not there yet
   std::uint64_t bytes = 0;     // brought in for this step
   bool committed = false;
-  Flight* behind = nullptr;  // in the list of returned flights
-  bool serving = false;      // for another rank: reads[0] is all it has
-  bool replaced = false;     // and that is the version which the running round has made
+  // What the caller's thread does to its records, while they are in its caches: seals those that will leave RAM.
+  std::array<bool, kPartCount> seals{};
+  bool used_unchecked = false;  // the caller has records that it may not have finished checking
+  std::exception_ptr error;     // one of them was damaged, or the caller gave up
+  Flight* behind = nullptr;     // in the list of returned flights
+  bool serving = false;         // for another rank: reads[0] is all it has
+  bool replaced = false;        // and that is the version which the running round has made
   ServeRequest request;
 };
 
 class StoreEngine {
  public:
-  enum class Start { kCreate, kOpen };
+  // kRehearse: no files and no bytes; see StoreRehearsal. The device is options.device_hook's.
+  enum class Start { kCreate, kOpen, kRehearse };
   static void remove_files(const StoreOptions& options);
   StoreEngine(const StoreOptions& options, Start start);
   ~StoreEngine();
@@ -71,6 +79,7 @@ class StoreEngine {
   void plan(std::shared_ptr<const AccessPlan> round);
   void begin_round(std::function<void(NodeLease)> ready, std::function<void()> done);
   RoundReport end_round();
+  bool failed();
   void checkpoint(std::string_view note);
   void prepare_checkpoint(std::string_view note);
   void commit_checkpoint();
@@ -86,7 +95,12 @@ class StoreEngine {
   std::uint64_t id() const { return manifest_.store_id; }
   std::uint32_t places() const { return memory_.flights; }
 
-  void give_back(Flight* flight, bool committed);  // any thread
+  // Any thread that holds the flight.
+  void look_at(Flight& flight, FrameId id);
+  void begin_check(Flight& flight, FrameId id, RecordCheck& check);
+  void finish_check(Flight& flight, FrameId id, RecordCheck& check);
+  void complete(Flight& flight);
+  void give_back(Flight* flight, bool committed);
 
   // uses_left_, use_cursor_, seen_step_, acted_; both parts' dead_cold_; the slot table's image twice while a
   // checkpoint is written.
@@ -118,6 +132,9 @@ class StoreEngine {
   void rest();
   void settle();
   void fail(std::exception_ptr error);
+  static double seconds_now();
+
+  // store_engine_rounds.cc: from one round to the next.
   void start_round();
   void finish_round();
   void tell_done();
@@ -142,23 +159,35 @@ class StoreEngine {
   void deliver(Flight& flight);
   void returned(Flight& flight);
   void retire_if_dead(NodeId node);
+  void ready(FrameId id);
+  void transfer_finished(FrameId id, IoRequest::Op op);
+  void check(FrameId id, Location from) const;
+  void check_if_new(FrameId id);
+  RecordId record_id(FrameId id) const;
+  void require_whole(FrameId id, Location from, const std::string& wrong) const;
+  void seal_record(const Cached& entry, Version version) const;
+
+  // store_engine_write_back.cc: what leaves RAM, and where it goes.
   bool make_room(Part part);
   void evict(FrameId id);
   void write_back(FrameId id, bool drop);
   void written(FrameId id);
-  void ready(FrameId id);
-  void transfer_finished(FrameId id, IoRequest::Op op);
+  bool is_zero(const Cached& entry) const;
   bool warm_room(Part part) const;
+  std::optional<std::uint64_t> wanted_slot(const Cached& entry) const;
+  Slot warm_slot(const Cached& entry);
   Location location_of(const Cached& entry) const;
   void set_location(const Cached& entry, Location location);
   void retire(Part part, NodeId node, Location location, AfterRelease after = AfterRelease::kReuse);
   void place_in_slot(FrameId id, Slot slot);
-  void check(FrameId id, Location from) const;
 
   // store_engine_peers.cc: records from and for other ranks.
   bool is_guest(NodeId node) const { return node >= nodes_; }
   bool is_replaced(NodeId node) const { return acted_[node] != 0 && uses_left_[node] == 0; }
+  bool read_in_place(Flight& flight, NodeId guest);
   FrameId use_guest(Flight& flight, NodeId node);
+  void keep_held_in_place();
+  void let_held_go();
   void drop_guest_if_dead(NodeId node);
   void serve_waiting();
   void served(Flight& flight);
@@ -167,6 +196,9 @@ class StoreEngine {
   bool may_pin(FrameId id) const;
 
   // store_engine_checkpoint.cc
+  std::uint64_t bytes_written() const;
+  std::uint64_t cold_bytes_written() const { return cold_ ? cold_->bytes_written() - set_up_bytes_ : rehearsed_puts_; }
+  void count_checkpoint(const std::function<void()>& part);
   void flush_dirty();
   void write_first_checkpoint();
   void write_checkpoint(std::string_view note);
@@ -178,7 +210,9 @@ class StoreEngine {
   // store_engine_tiers.cc: bulk work between rounds.
   void create_files();
   void open_files();
+  void rehearse();
   void set_up(OpenMode mode);
+  void set_up_tables(OpenMode mode, const std::filesystem::path& table_file);
   void tear_down();
   FrameId load_now(Part part, NodeId node);
   void demote_part(Part part, const std::vector<NodeId>& nodes);
@@ -214,6 +248,7 @@ class StoreEngine {
   std::unique_ptr<SlabIo> slab_io_;
   std::unique_ptr<ColdWorker> cold_worker_;
   bool in_place_ = false;
+  const bool rehearsal_;  // frames are addresses without memory, and there is no cold tier
 
   // Checkpoints: what is durable, and what may go when the next one is committed.
   Checkpoint committed_;
@@ -223,6 +258,7 @@ class StoreEngine {
   // Rounds: front is the running one while running_.
   std::deque<Round> rounds_;
   PlanTime base_ = 0;  // time of the front round's first step
+  std::uint64_t round_number_ = 0;
   bool running_ = false;
   bool failed_ = false;       // nothing moves any more
   std::uint32_t cursor_ = 0;  // next step to gather
@@ -235,7 +271,10 @@ class StoreEngine {
   std::vector<std::uint8_t> acted_;
   RoundReport round_report_;
   TrafficBound bound_;
-  std::uint64_t resident_ram_bytes_ = 0;
+  std::uint64_t set_up_bytes_ = 0;      // that the cold tier wrote before there was a store
+  std::uint64_t rehearsed_puts_ = 0;    // bytes that a rehearsal put into a cold tier that is not there
+  std::uint64_t checkpoint_bytes_ = 0;  // written
+  std::uint64_t old_versions_ = 0;      // of the planned round that keeps most
 
   std::vector<std::unique_ptr<Flight>> flights_;
   std::vector<Flight*> free_flights_;

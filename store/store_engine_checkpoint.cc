@@ -17,20 +17,32 @@ void StoreEngine::prepare_checkpoint(std::string_view note) {
   on_engine([&] {
     require_idle("checkpoint");
     require_committed("another checkpoint");
-    flush_dirty();
-    write_checkpoint(note);
+    count_checkpoint([&] {
+      flush_dirty();
+      write_checkpoint(note);
+    });
   });
 }
 
 void StoreEngine::commit_checkpoint() {
   on_engine([&] {
     if (!prepared_) throw Error("no checkpoint is prepared; call prepare_checkpoint() first", ExitCode::kUsage);
-    cold_->commit(checkpoint_values({manifest_.store_id, nodes_, {*prepared_}}));
+    count_checkpoint([&] {
+      if (cold_) cold_->commit(checkpoint_values({manifest_.store_id, nodes_, {*prepared_}}));
+    });
     // Durable from here on. What only the one before referred to is free.
     committed_ = *std::exchange(prepared_, std::nullopt);
     for (const Part part : kParts) slab(part).drop_previous();
     erase_garbage();
   });
+}
+
+std::uint64_t StoreEngine::bytes_written() const { return slab_io_->bytes_written() + cold_bytes_written(); }
+
+void StoreEngine::count_checkpoint(const std::function<void()>& part) {
+  const std::uint64_t before = bytes_written();
+  part();
+  checkpoint_bytes_ += bytes_written() - before;
 }
 
 // Every record has a durable place and its bytes are handed to the device; they stay in RAM as well.
@@ -55,9 +67,9 @@ void StoreEngine::write_checkpoint(std::string_view note) {
   CheckpointHead head{manifest_.store_id, nodes_, {committed_}};
   head.checkpoints.push_back(std::move(next));
   // Data before the table that refers to it. What the committed one made garbage is erased durably by this, too.
-  cold_->flush();
+  if (cold_) cold_->flush();
   for (const Part part : kParts) device_->sync(slab(part).file());
-  cold_->commit(checkpoint_values(head, table_->entries()));
+  if (cold_) cold_->commit(checkpoint_values(head, table_->entries()));
   prepared_ = std::move(head.checkpoints.back());
   for (const Part part : kParts) slab(part).retain_live();
 }
@@ -84,8 +96,9 @@ void StoreEngine::restore_checkpoint() {
 }
 
 void StoreEngine::erase_garbage() {
-  for (const ColdKey& key : committed_.garbage) cold_->erase(key.stamp, key.part, key.node, record_bytes(key.part));
-  committed_.garbage = {};
+  for (const ColdKey& key : std::exchange(committed_.garbage, {})) {
+    if (cold_) cold_->erase(key.stamp, key.part, key.node, record_bytes(key.part));
+  }
 }
 
 void StoreEngine::require_committed(std::string_view what) const {

@@ -1,4 +1,4 @@
-// The life of a node-step: gather its records, hand it over, take it back, write back, evict.
+// The life of a node-step: gather its records, hand it over, take it back.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -29,6 +29,7 @@ void StoreEngine::pump() {
       flight.next_version = flight.version + 1;
       flight.own = flight.private_frame = flight.next = kNoFrame;
       flight.reads.clear();
+      flight.read_payloads.clear();
       flight.counts.clear();
       flight.gathered = flight.loading = 0;
       flight.bytes = 0;
@@ -98,12 +99,15 @@ bool StoreEngine::gather_next(Flight& flight) {
 
 bool StoreEngine::gather_read(Flight& flight, std::size_t k) {
   const NodeId node = rounds_.front().index->plan().reads(flight.step)[k];
-  const FrameId id = use(flight, Part::kPublic, node, false);
-  if (id == kNoFrame) return false;
-  flight.reads.push_back(id);
+  if (!is_guest(node) || !read_in_place(flight, node)) {
+    const FrameId id = use(flight, Part::kPublic, node, false);
+    if (id == kNoFrame) return false;
+    flight.reads.push_back(id);
+    flight.read_payloads.push_back(nullptr);  // deliver() knows
+    cache_->set_next_use(id, next_public_use(node, flight.step));
+  }
   flight.counts.push_back(seen_step_[node] != flight.step);
   seen_step_[node] = flight.step;
-  cache_->set_next_use(id, next_public_use(node, flight.step));
   return true;
 }
 
@@ -114,13 +118,18 @@ FrameId StoreEngine::use(Flight& flight, Part part, NodeId node, bool to_change)
     id = use_guest(flight, node);
     if (id == kNoFrame) return kNoFrame;
   } else if (id == kNoFrame) {
-    if ((flight.replaced ? table_->pending(node) : table_->location(part, node)).is_nowhere()) {
+    const Location where = flight.replaced ? table_->pending(node) : table_->location(part, node);
+    if (where.is_nowhere()) {
       throw Error(fmt::format("step {} uses node {}, which has never been created", flight.step, node),
                   ExitCode::kUsage);
     }
     id = bind(flight, part, node, flight.replaced);
     if (id == kNoFrame) return kNoFrame;
-    if (!flight.serving) ++round_report_.misses[index(part)];
+    if (!flight.serving) {
+      ++round_report_.misses[index(part)];
+      if (where.is_zero()) ++round_report_.zero_misses;
+      if (where.is_cold()) ++round_report_.cold_misses;
+    }
     load(id);
   } else {
     Cached& entry = (*cache_)[id];
@@ -171,9 +180,10 @@ void StoreEngine::load(FrameId id) {
     entry.dirty = true;
   }
   if (where.is_zero()) {
-    std::memset(entry.record, 0, record_bytes(entry.part));
+    if (!rehearsal_) std::memset(entry.record, 0, record_bytes(entry.part));
     if (options_.seal_public && entry.part == Part::kPublic) {
-      seal(entry.record, {entry.part, entry.node, entry.version}, record_bytes(entry.part), manifest_.store_id);
+      seal_record(entry, entry.version);
+      entry.sealed = true;
     }
     ready(id);
     return;
@@ -201,17 +211,92 @@ void StoreEngine::transfer_finished(FrameId id, IoRequest::Op op) {
 
 void StoreEngine::loaded(FrameId id) {
   Cached& entry = (*cache_)[id];
-  check(id, location_of(entry));
-  entry.to_slab = location_of(entry).is_cold();
+  const Location from = location_of(entry);
+  entry.to_slab = from.is_cold();
+  entry.sealed = true;
+  // Checking takes the record through a cache, so whoever is about to use it does that: here it would cost twice, and
+  // push the workers' data out. But other ranks read what is there without a lease.
+  if (from.is_cold() || (peers_ != nullptr && entry.part == Part::kPublic)) {
+    check(id, from);
+  } else {
+    cache_->is_new(id).store(true, std::memory_order_relaxed);
+  }
   ready(id);
+}
+
+void StoreEngine::check_if_new(FrameId id) {
+  std::atomic<bool>& is_new = cache_->is_new(id);
+  if (!is_new.load(std::memory_order_relaxed)) return;
+  const Cached& entry = (*cache_)[id];
+  if (is_guest(entry.node)) {
+    peers_->verify(entry.node - nodes_, entry.record);
+  } else {
+    check(id, Location::slab(entry.slot));
+  }
+  is_new.store(false, std::memory_order_relaxed);
+}
+
+// The first time that a holder of the flight asks for the record.
+void StoreEngine::look_at(Flight& flight, FrameId id) {
+  if (id == kNoFrame) return;
+  try {
+    check_if_new(id);
+  } catch (const Error&) {
+    flight.error = std::current_exception();
+    throw;
+  }
+}
+
+void StoreEngine::begin_check(Flight& flight, FrameId id, RecordCheck& check) {
+  check.cancel();
+  if (id == kNoFrame || !cache_->is_new(id).load(std::memory_order_relaxed)) return;
+  const Cached& entry = (*cache_)[id];
+  if (is_guest(entry.node)) return look_at(flight, id);
+  check.begin(entry.record, record_id(id), record_bytes(entry.part), manifest_.store_id);
+  flight.used_unchecked = true;
+}
+
+void StoreEngine::finish_check(Flight& flight, FrameId id, RecordCheck& check) {
+  try {
+    require_whole(id, Location::slab((*cache_)[id].slot), check.finish());
+  } catch (const Error&) {
+    flight.error = std::current_exception();
+    throw;
+  }
+  cache_->is_new(id).store(false, std::memory_order_relaxed);
+}
+
+void StoreEngine::complete(Flight& flight) {
+  if (flight.used_unchecked) {
+    look_at(flight, flight.own);
+    for (const FrameId id : flight.reads) look_at(flight, id);
+  }
+  if (!writes(flight.kind)) return;
+  look_at(flight, flight.private_frame);  // its seal would hide the damage
+  if (flight.seals[index(Part::kPublic)]) seal_record((*cache_)[flight.next], flight.next_version);
+  if (flight.seals[index(Part::kPrivate)]) seal_record((*cache_)[flight.private_frame], flight.next_version);
+}
+
+void StoreEngine::seal_record(const Cached& entry, Version version) const {
+  if (rehearsal_) return;
+  seal(entry.record, {entry.part, entry.node, version}, record_bytes(entry.part), manifest_.store_id);
 }
 
 // What was read is whole, and is what was meant to be read.
 void StoreEngine::check(FrameId id, Location from) const {
+  if (rehearsal_) return;
   const Cached& entry = (*cache_)[id];
-  const std::string wrong =
-      defect(entry.record, {entry.part, entry.node, entry.version}, record_bytes(entry.part), manifest_.store_id);
+  require_whole(id, from, defect(entry.record, record_id(id), record_bytes(entry.part), manifest_.store_id));
+}
+
+RecordId StoreEngine::record_id(FrameId id) const {
+  const Cached& entry = (*cache_)[id];
+  return {entry.part, entry.node, entry.version};
+}
+
+void StoreEngine::require_whole(FrameId id, Location from, const std::string& wrong) const {
   if (wrong.empty()) return;
+  const Cached& entry = (*cache_)[id];
   throw Error(fmt::format(
       "the {} record of node {} is damaged: {}: {}. Check the device, and start again from a copy "
       "of the store",
@@ -247,20 +332,29 @@ void StoreEngine::deliver(Flight& flight) {
       std::memcpy(entry.record, old, record_bytes(Part::kPrivate));
     }
   }
-  if (flight.kind == StepKind::kCreate) {
+  if (flight.kind == StepKind::kCreate && !rehearsal_) {
     std::memset(cache[flight.private_frame].record, 0, record_bytes(Part::kPrivate));
+    cache.is_new(flight.private_frame).store(false, std::memory_order_relaxed);
   }
-  if (flight.next != kNoFrame) {
+  if (flight.next != kNoFrame && !rehearsal_) {
     // What lies behind the payload goes to disk with it: zeros, not whatever the frame held before.
     const std::uint64_t used = sizeof(RecordHeader) + payload_bytes(Part::kPublic);
     std::memset(cache[flight.next].record + used, 0, record_bytes(Part::kPublic) - used);
+  }
+  flight.used_unchecked = false;
+  flight.seals = {};
+  if (writes(flight.kind)) {
+    flight.seals = pressed_;
+    flight.seals[index(Part::kPublic)] |= options_.seal_public;
+    cache[flight.private_frame].sealed = false;
   }
   const auto payload_of = [&](FrameId id) { return id == kNoFrame ? nullptr : payload(cache[id].record); };
   flight.own_payload = payload_of(flight.own);
   flight.private_payload = payload_of(flight.private_frame);
   flight.next_payload = payload_of(flight.next);
-  flight.read_payloads.clear();
-  for (const FrameId id : flight.reads) flight.read_payloads.push_back(payload(cache[id].record));
+  for (std::size_t k = 0; k < flight.reads.size(); ++k) {
+    if (flight.reads[k] != kNoFrame) flight.read_payloads[k] = payload(cache[flight.reads[k]].record);
+  }
   ++with_caller_;
   ++leases_out_;
   ready_(NodeLease(this, &flight));
@@ -272,19 +366,20 @@ void StoreEngine::returned(Flight& flight) {
     Cached& own = cache[flight.private_frame];
     own.dirty = true;
     own.version = flight.next_version;
+    own.sealed = flight.seals[index(Part::kPrivate)];
     Cached& next = cache[flight.next];
     next.dirty = true;
     next.version = flight.next_version;
+    next.sealed = flight.seals[index(Part::kPublic)];
     table_->set_pending_version(flight.node, flight.next_version);
-    if (options_.seal_public) {
-      seal(next.record, {Part::kPublic, flight.node, next.version}, record_bytes(Part::kPublic), manifest_.store_id);
-    }
     acted_[flight.node] = 1;
   }
   for (const FrameId id : {flight.private_frame, flight.next, flight.own}) {
     if (id != kNoFrame) cache.unpin(id);
   }
-  for (const FrameId id : flight.reads) cache.unpin(id);
+  for (const FrameId id : flight.reads) {
+    if (id != kNoFrame) cache.unpin(id);
+  }
 
   // One use less of every record the step named, however often it named it.
   if (flight.own != kNoFrame) --uses_left_[flight.node];
@@ -328,127 +423,6 @@ void StoreEngine::retire_if_dead(NodeId node) {
   } else {
     cache_->empty(id);
   }
-}
-
-// Belady: the record whose next use is farthest away goes first. Evicts until enough frames are free or on their way to
-// be.
-bool StoreEngine::make_room(Part part) {
-  while (arena_->free_frames(part) + dropping_[index(part)] < reserve_[index(part)] + kept_for_serving(part)) {
-    const FrameId victim = cache_->victim(part);
-    if (victim == kNoFrame) break;
-    evict(victim);
-  }
-  return arena_->free_frames(part) > 0;
-}
-
-void StoreEngine::evict(FrameId id) {
-  Cached& entry = (*cache_)[id];
-  const bool must_write = entry.dirty || (entry.to_slab && warm_room(entry.part));
-  if (must_write || in_place_) {
-    write_back(id, true);
-  } else {
-    cache_->empty(id);
-  }
-}
-
-// Starts the write of a record to where its durable copy belongs; with `drop`, the frame is free afterwards.
-void StoreEngine::write_back(FrameId id, bool drop) {
-  Cached& entry = (*cache_)[id];
-  cache_->begin_writing(id);
-  entry.drop = drop;
-  if (drop) ++dropping_[index(entry.part)];
-  if (in_place_) {
-    if (entry.dirty) {
-      seal(entry.record, {entry.part, entry.node, entry.version}, record_bytes(entry.part), manifest_.store_id);
-    }
-    slab_io_->start(IoRequest::Op::kWrite, id, entry.slot);
-    return;
-  }
-  if (all_zero({payload(entry.record), payload_bytes(entry.part)})) {
-    entry.written_to = Location::zero();
-    written(id);
-    return;
-  }
-  seal(entry.record, {entry.part, entry.node, entry.version}, record_bytes(entry.part), manifest_.store_id);
-  const Location before = location_of(entry);
-  if (entry.part == Part::kPrivate && before.is_slab() && !slab(entry.part).retained(before.slot())) {
-    entry.written_to = before;
-  } else if (warm_room(entry.part)) {
-    entry.written_to = Location::slab(slab(entry.part).allocate());
-  } else {
-    const unsigned side = table_->side(entry.node);
-    const Epoch stamp = cold_stamp(newest_epoch() + 1, entry.next ? 1 - side : side);
-    entry.written_to = Location::cold(stamp);
-    ++entry.transfers;
-    cold_worker_->ask(
-        {ColdJob::Op::kPut, id, entry.part, entry.node, stamp, {entry.record, record_bytes(entry.part)}, nullptr});
-    return;
-  }
-  slab_io_->start(IoRequest::Op::kWrite, id, entry.written_to.slot());
-}
-
-void StoreEngine::written(FrameId id) {
-  Cached& entry = (*cache_)[id];
-  const Location now = in_place_ ? Location::slab(entry.slot) : entry.written_to;
-  if (entry.dead) {
-    retire(entry.part, entry.node, now);
-  } else {
-    const Location before = location_of(entry);
-    if (before != now) {
-      set_location(entry, now);
-      retire(entry.part, entry.node, before);
-    }
-    entry.dirty = false;
-    entry.to_slab = now.is_cold();
-  }
-  if (entry.drop) --dropping_[index(entry.part)];
-  if (entry.pins == 0 && (entry.drop || entry.dead)) {
-    cache_->empty(id);
-  } else {
-    entry.drop = false;
-    ready(id);
-  }
-}
-
-bool StoreEngine::warm_room(Part part) const {
-  std::uint64_t used = slab(part).slot_bytes();
-  for (const Part each : kParts) used += slab(each).used_bytes();
-  return used <= options_.warm_bytes;
-}
-
-Location StoreEngine::location_of(const Cached& entry) const {
-  return entry.next ? table_->pending(entry.node) : table_->location(entry.part, entry.node);
-}
-
-void StoreEngine::set_location(const Cached& entry, Location location) {
-  if (entry.next) {
-    table_->set_pending(entry.node, location);
-  } else {
-    table_->set_location(entry.part, entry.node, location);
-  }
-}
-
-// The running store refers to that copy no more. A checkpoint may: slabs know by themselves, the cold tier by the
-// epoch.
-void StoreEngine::retire(Part part, NodeId node, Location location, AfterRelease after) {
-  if (location.is_slab()) {
-    slab(part).release(location.slot(), after);
-  } else if (location.is_cold()) {
-    if (epoch_of_stamp(location.stamp()) <= newest_epoch()) {
-      dead_cold_.push_back({part, node, location.stamp()});
-    } else {
-      cold_->erase(location.stamp(), part, node, record_bytes(part));
-    }
-  }
-}
-
-// Used in place, the frame's record is the slot itself; one that the table does not know yet is the frame's until
-// written() says so.
-void StoreEngine::place_in_slot(FrameId id, Slot slot) {
-  Cached& entry = (*cache_)[id];
-  const Slab& file = slab(entry.part);
-  entry.slot = slot;
-  if (in_place_) entry.record = device_->in_place(file.file(), file.offset(slot));
 }
 
 }  // namespace shoal

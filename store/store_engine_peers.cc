@@ -15,10 +15,42 @@ bool StoreEngine::take_peers() {
   for (const FrameId id : news_.arrived) {
     --guests_loading_;
     --(*cache_)[id].transfers;
+    cache_->is_new(id).store(true, std::memory_order_relaxed);
     ready(id);
   }
   asked_.insert(asked_.end(), news_.asked.begin(), news_.asked.end());
   for (const std::uint32_t place : news_.released) stop_serving(*flights_[place]);
+  return true;
+}
+
+// Where RAM is enough for everything, what others read in this round stays where it is: ranks of one host then read it
+// there, which takes them neither a frame nor a copy.
+void StoreEngine::keep_held_in_place() {
+  if (peers_ == nullptr || pressed_[index(Part::kPublic)] || in_place_) return;
+  const auto mark = static_cast<std::uint32_t>(round_mark(round_number_));
+  for (const NodeId node : rounds_.front().index->plan().held()) {
+    const FrameId id = cache_->current(Part::kPublic, node);
+    if (id != kNoFrame && (*cache_)[id].phase == Phase::kReady) cache_->stay(id, mark);
+  }
+}
+
+void StoreEngine::let_held_go() {
+  for (const NodeId node : rounds_.front().index->plan().held()) {
+    const FrameId id = cache_->current(Part::kPublic, node);
+    if (id != kNoFrame && (*cache_)[id].mark != 0) cache_->stay_no_more(id);
+    --uses_left_[node];
+    retire_if_dead(node);
+  }
+}
+
+bool StoreEngine::read_in_place(Flight& flight, NodeId guest) {
+  if (cache_->current(Part::kPublic, guest) != kNoFrame) return false;
+  const bool first = seen_step_[guest] == kNever;
+  const std::byte* const record = peers_->in_place(guest - nodes_, round_number_, first);
+  if (record == nullptr) return false;
+  if (first) ++round_report_.guest_fetches;
+  flight.reads.push_back(kNoFrame);
+  flight.read_payloads.push_back(payload(record));
   return true;
 }
 

@@ -2,101 +2,74 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <random>
+#include <utility>
 
 #include "store/error.h"
 #include "store/record.h"
 #include "store/size_text.h"
 #include "store/store_engine.h"
+#include "store/store_files.h"
 
 namespace shoal {
 namespace {
 
-constexpr const char* kTableFile = "slots.table";
-// There from before the first file of a new store until its manifest is written: what lies beside it is half a store,
-// and ours to delete.
-// It holds the cold tier's path.
-constexpr const char* kCreatingFile = "creating";
-
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-// Empty, or a RocksDB database and nothing that anyone else put there.
-bool may_be_deleted(const std::filesystem::path& cold_directory) {
-  return std::filesystem::is_empty(cold_directory) || std::filesystem::exists(cold_directory / "CURRENT");
-}
-
-void remove_store_files(const std::filesystem::path& directory, const std::filesystem::path& cold_directory) {
-  // The manifest first: what is left of an interrupted deletion is no store.
-  std::filesystem::remove(Manifest::path(directory));
-  for (const Part part : kParts) std::filesystem::remove(slab_path(directory, part));
-  std::filesystem::remove(directory / kTableFile);
-  std::filesystem::remove_all(cold_directory);
+std::uint64_t random_id() {
+  std::random_device random;
+  return (std::uint64_t{random()} << 32) | random();
 }
 
 }  // namespace
 
 void StoreEngine::remove_files(const StoreOptions& options) {
-  if (!Manifest::exists(options.directory)) {
-    throw Error(fmt::format("there is no store in {}", options.directory.string()));
+  StoreFolders folders(options);
+  if (!store_id_in(folders.store)) throw Error(fmt::format("there is no store in {}", folders.store.string()));
+  StoreLock lock(folders.store);
+  const std::uint64_t id = store_id_in(folders.store).value_or(0);
+  if (options.id != 0 && options.id != id) {
+    throw Error(fmt::format("the store in {} is another one: its id is {:016x}, and {:016x} is to be deleted",
+                            folders.store.string(), id, options.id));
   }
-  const StoreLock lock(options.directory);
-  const std::filesystem::path cold =
-      options.cold_directory.empty() ? options.directory / "cold" : options.cold_directory;
-  if (std::filesystem::exists(cold) && !may_be_deleted(cold)) {
-    throw Error(fmt::format("{} holds files that are not a cold tier; they are left alone", cold.string()));
+  if (!Manifest::exists(folders.store)) {
+    if (const auto half = half_store_in(folders.store)) folders.cold = half->cold;
   }
-  remove_store_files(options.directory, cold);
+  mark_half_store(folders, id);
+  remove_store_files(folders);
+  remove_half_store_mark(folders.store);
+  lock.remove_file();
+  remove_if_empty(folders.cold);
+  remove_if_empty(folders.store);
 }
 
 void StoreEngine::create_files() {
-  const std::filesystem::path& directory = options_.directory;
-  if (Manifest::exists(directory) && !options_.overwrite) {
-    throw Error(
-        fmt::format("there is a store in {} already; open it, choose another directory, or ask for it to be "
-                    "overwritten",
-                    directory.string()));
-  }
+  const StoreFolders folders(options_);
+  require_free(folders, options_.overwrite);
   std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error) throw Error(fmt::format("creating {}: {}", directory.string(), error.message()));
-  lock_ = std::make_unique<StoreLock>(directory);
-  const bool half_made = read_file(directory / kCreatingFile) == cold_directory_.string();
-  const bool replace = options_.overwrite || half_made;
-  if (std::filesystem::exists(cold_directory_)) {
-    if (!replace && !std::filesystem::is_empty(cold_directory_)) {
-      throw Error(
-          fmt::format("{} is not empty; choose another directory for the cold tier, or ask for it to be "
-                      "overwritten",
-                      cold_directory_.string()));
-    }
-    if (!half_made && !may_be_deleted(cold_directory_)) {
-      throw Error(
-          fmt::format("{} holds files that are not a cold tier; they are left alone", cold_directory_.string()));
-    }
-  }
-  if (replace) remove_store_files(directory, cold_directory_);
+  std::filesystem::create_directories(folders.store, error);
+  if (error) throw Error(fmt::format("creating {}: {}", folders.store.string(), error.message()));
+  lock_ = std::make_unique<StoreLock>(folders.store);
+  require_free(folders, options_.overwrite);  // nobody has made one in the meantime
 
-  std::random_device random;
-  manifest_.store_id = (std::uint64_t{random()} << 32) | random();
+  manifest_.store_id = options_.id != 0 ? options_.id : random_id();
   manifest_.nodes = nodes_;
   manifest_.layout = layout_;
-  write_file_durably(directory / kCreatingFile, cold_directory_.string());
+  const std::optional<HalfStore> half = half_store_in(folders.store);
+  mark_half_store(folders, manifest_.store_id);
+  if (half && half->cold != folders.cold) remove_store_files({folders.store, half->cold});
+  remove_store_files(folders);
   try {
     set_up(OpenMode::kCreate);
     write_first_checkpoint();
-    manifest_.write(directory);
-    std::filesystem::remove(directory / kCreatingFile);
+    manifest_.write(folders.store);
+    remove_half_store_mark(folders.store);
   } catch (...) {
     tear_down();
     // What cannot be cleaned up must not hide why the store could not be made.
     try {
-      remove_store_files(directory, cold_directory_);
-      std::filesystem::remove(directory / kCreatingFile);
+      remove_store_files(folders);
+      remove_half_store_mark(folders.store);
+      lock_->remove_file();
+      remove_if_empty(folders.cold);
     } catch (const std::filesystem::filesystem_error&) {
     }
     throw;
@@ -107,10 +80,12 @@ void StoreEngine::open_files() {
   if (!Manifest::exists(options_.directory)) Manifest::read(options_.directory);  // says what is missing
   lock_ = std::make_unique<StoreLock>(options_.directory);
   manifest_ = Manifest::read(options_.directory);
+  manifest_.require_id(options_.id, options_.directory);
   manifest_.require(layout_, nodes_, options_.directory);
   try {
     set_up(OpenMode::kExisting);
     restore_checkpoint();
+    remove_half_store_mark(options_.directory);  // its manifest was there before the mark could go
   } catch (...) {
     tear_down();
     throw;
@@ -136,6 +111,20 @@ void StoreEngine::set_up(OpenMode mode) {
   device_report_ = choice.report;
   device_ = options_.device_hook ? options_.device_hook(std::move(choice.device)) : std::move(choice.device);
 
+  set_up_tables(mode, options_.directory / kSlotTableFile);
+}
+
+void StoreEngine::rehearse() {
+  ArenaOptions arena;
+  arena.bytes = memory_.arena;
+  arena.huge_pages = Want::kNo;
+  arena.addresses_only = true;
+  arena_ = std::make_unique<Arena>(arena, layout_, budget_);
+  device_ = options_.device_hook(nullptr);
+  set_up_tables(OpenMode::kCreate, {});
+}
+
+void StoreEngine::set_up_tables(OpenMode mode, const std::filesystem::path& table_file) {
   std::array<Slab*, kPartCount> slabs{};
   for (const Part part : kParts) {
     slabs_[index(part)] =
@@ -145,10 +134,10 @@ void StoreEngine::set_up(OpenMode mode) {
   // Others read the arena: with them, records come into it even from files that are memory already.
   in_place_ = peers_ == nullptr && device_->in_place(slab(Part::kPublic).file(), 0) != nullptr;
   if (in_place_) arena_->count_only();
-  table_ = std::make_unique<SlotTable>(options_.directory / kTableFile, nodes_, manifest_.store_id);
+  table_ = std::make_unique<SlotTable>(table_file, nodes_, manifest_.store_id);
   cache_ = std::make_unique<FrameCache>(*arena_, nodes_ + options_.guests, options_.listing);
   slab_io_ = std::make_unique<SlabIo>(*device_, *cache_, slabs, options_.submit_batch);
-  cold_worker_ = std::make_unique<ColdWorker>(*cold_, 2 * memory_.flights, [this] { notify(); });
+  cold_worker_ = std::make_unique<ColdWorker>(cold_.get(), 2 * memory_.flights, [this] { notify(); });
 }
 
 void StoreEngine::tear_down() {
@@ -252,13 +241,19 @@ void StoreEngine::demote_sorted(Part part, const std::vector<NodeId>& nodes, Epo
     if (!(*cache_)[held].dirty) cache_->empty(held);
     held = kNoFrame;
   };
-  cold_->ingest(stamp, part, nodes, [&](NodeId node) -> std::span<const std::byte> {
+  const auto record_of = [&](NodeId node) -> std::span<const std::byte> {
     let_go();
     held = load_now(part, node);
     Cached& entry = (*cache_)[held];
-    if (entry.dirty) seal(entry.record, {part, node, entry.version}, record_bytes(part), manifest_.store_id);
+    check_if_new(held);
+    if (!std::exchange(entry.sealed, true)) seal_record(entry, entry.version);
     return {entry.record, record_bytes(part)};
-  });
+  };
+  if (cold_) {
+    cold_->ingest(stamp, part, nodes, record_of);
+  } else {
+    for (const NodeId node : nodes) record_of(node);
+  }
   let_go();
   for (const NodeId node : nodes) {
     const Location before = table_->location(part, node);

@@ -16,7 +16,11 @@ class StoreLock {
   StoreLock(const StoreLock&) = delete;
   StoreLock& operator=(const StoreLock&) = delete;
 
+  // Before it is let go, with the store that it is for: whoever waits with the old file in hand sees that it is gone.
+  void remove_file();
+
  private:
+  const std::filesystem::path path_;
   int fd_;
 };
 

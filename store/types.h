@@ -16,6 +16,7 @@ inline constexpr NodeId kNoNode = std::numeric_limits<NodeId>::max();
 // What O_DIRECT is given: every slot, offset and length is a multiple of it. 512 would do on most devices; 4096 does on
 // all.
 inline constexpr std::size_t kBlockBytes = 4096;
+inline constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 
 // The two parts of a node's state record: what neighbours read, and what only the node itself uses.
 enum class Part : std::uint8_t { kPublic = 0, kPrivate = 1 };

@@ -10,25 +10,37 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <iterator>
 #include <thread>
+#include <utility>
 
 #include "store/block_file.h"
 #include "store/device_choice.h"
 #include "store/error.h"
+#include "store/types.h"
 
 namespace shoal {
 
 namespace {
 
-// The kernel takes at most 1 GiB per registered buffer. The few requests that cross from one into the next go through
-// the ordinary operations.
+// The kernel takes at most 1 GiB per registered buffer. It describes one by its huge pages if it has no others, which
+// makes a request a quarter cheaper: so what lies behind the last whole huge page is a buffer of its own. The few
+// requests that cross from one buffer into the next go through the ordinary operations.
 constexpr std::size_t kRegisteredChunk = std::size_t{512} << 20;
 constexpr unsigned kRegisteredFiles = 64;
 constexpr unsigned kMaxRetries = 1000;  // of one request; EAGAIN for ever must not become a hang
 constexpr std::uint64_t kWakeTag = ~std::uint64_t{0};
+
+// One request for several buffers that are neighbours in the file: a record costs 2.0 us of processor time that way,
+// against 2.9, and the device's queue has fewer entries. Linux 6.15 and later; older ones get a request for each
+// buffer.
+constexpr std::size_t kMostTogether = 8;
+constexpr int kReadvFixed = 60;  // liburing 2.3 has no names for them
+constexpr int kWritevFixed = 61;
+constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
 
 // What ends a sleep of the owner from another thread. Costs a system call only when the owner really sleeps.
 class Doorbell {
@@ -100,6 +112,11 @@ class UringDevice final : public FileDevice {
     free_slots_.reserve(slots_.size());
     failed_.reserve(slots_.size());
     for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) free_slots_.push_back(slot);
+    if (io_uring_probe* const probe = io_uring_get_probe_ring(&ring_); probe != nullptr) {
+      joins_ =
+          io_uring_opcode_supported(probe, kReadvFixed) != 0 && io_uring_opcode_supported(probe, kWritevFixed) != 0;
+      io_uring_free_probe(probe);
+    }
     register_buffers();
     register_file_table();
   }
@@ -131,17 +148,10 @@ class UringDevice final : public FileDevice {
 
   void submit(std::span<const IoRequest> requests) override {
     start();
-    for (const IoRequest& request : requests) {
-      check_request(request, file_count());
-      SHOAL_CHECK(!free_slots_.empty());
-      const std::uint32_t slot = free_slots_.back();
-      free_slots_.pop_back();
-      slots_[slot] = {request, 0, 0};
-      if (const std::int64_t error = outside_file(request, at(request.file).size()); error != 0) {
-        finish(slot, error, failed_);
-      } else {
-        push(slot);
-      }
+    while (!requests.empty()) {
+      const std::size_t together = neighbours(requests);
+      together > 1 ? push_joined(requests.first(together)) : push_alone(requests.front());
+      requests = requests.subspan(together);
     }
     flush();
   }
@@ -179,15 +189,86 @@ class UringDevice final : public FileDevice {
     IoRequest request;
     std::uint32_t done = 0;  // bytes of it transferred so far
     unsigned retries = 0;
+    // The first of a joined request leads the others; the kernel answers for all of them at once.
+    std::uint32_t next = kNoSlot;
+    std::array<iovec, kMostTogether> buffers{};
   };
+
+  // How many of the first requests can go as one.
+  std::size_t neighbours(std::span<const IoRequest> requests) const {
+    const IoRequest& first = requests.front();
+    const int buffer = registered_buffer(first.data, first.length);
+    if (!joins_ || buffer < 0) return 1;
+    std::uint64_t end = first.offset + first.length;
+    std::size_t count = 1;
+    for (; count < std::min(requests.size(), kMostTogether); ++count) {
+      const IoRequest& next = requests[count];
+      if (next.op != first.op || next.file != first.file || next.offset != end) break;
+      if (registered_buffer(next.data, next.length) != buffer) break;
+      end += next.length;
+    }
+    return end <= at(first.file).size() ? count : 1;
+  }
+
+  std::uint32_t take_slot(const IoRequest& request) {
+    check_request(request, file_count());
+    SHOAL_CHECK(!free_slots_.empty());
+    const std::uint32_t slot = free_slots_.back();
+    free_slots_.pop_back();
+    slots_[slot].request = request;
+    slots_[slot].done = slots_[slot].retries = 0;
+    slots_[slot].next = kNoSlot;
+    return slot;
+  }
+
+  void push_alone(const IoRequest& request) {
+    const std::uint32_t slot = take_slot(request);
+    if (const std::int64_t error = outside_file(request, at(request.file).size()); error != 0) {
+      finish(slot, error, failed_);
+    } else {
+      push(slot);
+    }
+  }
+
+  void push_joined(std::span<const IoRequest> requests) {
+    const std::uint32_t leader = take_slot(requests.front());
+    std::uint32_t last = leader;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      if (i > 0) last = slots_[last].next = take_slot(requests[i]);
+      slots_[leader].buffers[i] = {requests[i].data, requests[i].length};
+    }
+    const IoRequest& first = requests.front();
+    io_uring_sqe& sqe = next_sqe();
+    const int operation = first.op == IoRequest::Op::kRead ? kReadvFixed : kWritevFixed;
+    const bool fixed_file = registered_[first.file];
+    io_uring_prep_rw(operation, &sqe, fixed_file ? static_cast<int>(first.file) : at(first.file).fd(),
+                     slots_[leader].buffers.data(), static_cast<unsigned>(requests.size()), first.offset);
+    sqe.buf_index = static_cast<std::uint16_t>(registered_buffer(first.data, first.length));
+    if (fixed_file) io_uring_sqe_set_flags(&sqe, IOSQE_FIXED_FILE);
+    io_uring_sqe_set_data64(&sqe, leader);
+  }
+
+  // All or nothing: what did not go through as one goes alone, and says itself what is wrong with it.
+  void take_joined(std::uint32_t leader, int result, std::vector<IoCompletion>& done) {
+    std::int64_t wanted = 0;
+    for (std::uint32_t i = leader; i != kNoSlot; i = slots_[i].next) wanted += slots_[i].request.length;
+    for (std::uint32_t i = leader, next = kNoSlot; i != kNoSlot; i = next) {
+      next = std::exchange(slots_[i].next, kNoSlot);
+      result == wanted ? finish(i, slots_[i].request.length, done) : push(i);
+    }
+  }
 
   static bool passes(int result) { return result == -EINTR || result == -EAGAIN || result == -EBUSY; }
 
   void register_buffers() {
     if (buffers_.empty()) return;
+    if (reinterpret_cast<std::uintptr_t>(buffers_.data()) % kHugePageBytes == 0) {
+      huge_bytes_ = buffers_.size() / kHugePageBytes * kHugePageBytes;
+    }
     std::vector<iovec> chunks;
-    for (std::size_t begin = 0; begin < buffers_.size(); begin += kRegisteredChunk) {
-      chunks.push_back({buffers_.data() + begin, std::min(kRegisteredChunk, buffers_.size() - begin)});
+    for (std::size_t begin = 0, end = 0; begin < buffers_.size(); begin = end) {
+      end = std::min(begin + kRegisteredChunk, begin < huge_bytes_ ? huge_bytes_ : buffers_.size());
+      chunks.push_back({buffers_.data() + begin, end - begin});
     }
     const int result = io_uring_register_buffers(&ring_, chunks.data(), static_cast<unsigned>(chunks.size()));
     if (result == 0) {
@@ -255,9 +336,13 @@ class UringDevice final : public FileDevice {
     const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(data);
     const std::uintptr_t base = reinterpret_cast<std::uintptr_t>(buffers_.data());
     if (begin < base || begin - base + length > registered_bytes_) return -1;
-    const std::size_t first = (begin - base) / kRegisteredChunk;
-    const std::size_t last = (begin - base + length - 1) / kRegisteredChunk;
-    return first == last ? static_cast<int>(first) : -1;
+    const std::size_t first = chunk_at(begin - base);
+    return first == chunk_at(begin - base + length - 1) ? static_cast<int>(first) : -1;
+  }
+
+  std::size_t chunk_at(std::size_t offset) const {
+    if (offset < huge_bytes_) return offset / kRegisteredChunk;
+    return (huge_bytes_ + kRegisteredChunk - 1) / kRegisteredChunk + (offset - huge_bytes_) / kRegisteredChunk;
   }
 
   // Gives the kernel what is in the submission queue. What it does not take now goes with the next wait.
@@ -287,7 +372,9 @@ class UringDevice final : public FileDevice {
 
   void take(std::uint32_t index, int result, std::vector<IoCompletion>& done) {
     Slot& slot = slots_[index];
-    if (result == -EINTR || result == -EAGAIN) {
+    if (slot.next != kNoSlot) {
+      take_joined(index, result, done);
+    } else if (result == -EINTR || result == -EAGAIN) {
       ++slot.retries < kMaxRetries ? push(index) : finish(index, result, done);
     } else if (result < 0) {
       finish(index, result, done);
@@ -319,6 +406,8 @@ class UringDevice final : public FileDevice {
   unsigned registered_limit_ = 0;
   std::span<std::byte> buffers_;
   std::size_t registered_bytes_ = 0;
+  std::size_t huge_bytes_ = 0;  // of buffers_: whole huge pages, if the system gave any
+  bool joins_ = false;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_slots_;
   std::vector<IoCompletion> failed_;  // completed without the kernel, by submit()

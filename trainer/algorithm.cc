@@ -2,39 +2,60 @@
 
 #include <fmt/format.h>
 
-#include <map>
+#include <algorithm>
 
 #include "store/error.h"
+#include "trainer/train_options.h"
 
 namespace shoal {
 namespace {
 
-struct Entry {
-  std::string summary;
-  AlgorithmMaker maker;
-};
-
 // Filled before main() by the algorithms' own files.
-std::map<std::string, Entry>& registry() {
-  static std::map<std::string, Entry> entries;
+std::map<std::string, AlgorithmEntry>& registry() {
+  static std::map<std::string, AlgorithmEntry> entries;
   return entries;
 }
 
 }  // namespace
 
-RegisterAlgorithm::RegisterAlgorithm(std::string name, std::string summary, AlgorithmMaker maker) {
-  const bool is_new = registry().emplace(std::move(name), Entry{std::move(summary), std::move(maker)}).second;
+RegisterAlgorithm::RegisterAlgorithm(AlgorithmEntry entry) {
+  const std::string name = entry.name;
+  const bool is_new = registry().emplace(name, std::move(entry)).second;
   SHOAL_CHECK(is_new);
 }
 
-std::unique_ptr<Algorithm> make_algorithm(const std::string& name, const AlgorithmContext& context) {
-  const auto found = registry().find(name);
-  if (found == registry().end()) {
-    throw Error(fmt::format("--algorithm {}: there is no such algorithm; choose from {}", name,
-                            fmt::join(algorithm_names(), ", ")),
-                ExitCode::kUsage);
+const std::map<std::string, AlgorithmEntry>& algorithms() { return registry(); }
+
+std::unique_ptr<Algorithm> make_algorithm(const AlgorithmContext& context) {
+  return algorithms().at(context.options.algorithm).make(context);
+}
+
+std::string algorithm_option(const TrainOptions& options, const std::string& name) {
+  const auto given = options.algorithm_options.find(name);
+  if (given != options.algorithm_options.end()) return given->second;
+  for (const auto& [algorithm, entry] : algorithms()) {
+    const auto found = std::ranges::find(entry.options, name, &OptionForm::name);
+    if (found != entry.options.end()) return found->standard;
   }
-  return found->second.maker(context);
+  SHOAL_CHECK(!"no algorithm has registered such an option");
+  return "";
+}
+
+std::string Algorithm::text(const std::string& option) const { return algorithm_option(context_.options, option); }
+bool Algorithm::flag(const std::string& option) const { return text(option) == "true"; }
+std::uint64_t Algorithm::whole(const std::string& option) const { return parse_whole(text(option)).value(); }
+double Algorithm::real(const std::string& option) const { return parse_real(text(option)).value(); }
+
+OptionForm mixing_option() {
+  return choice_option("mixing", {"metropolis", "uniform"}, "metropolis",
+                       "Mixing weights: metropolis (keeps the mean on any graph), uniform 1/(degree+1) (where all "
+                       "degrees are the same)");
+}
+
+OptionForm average_buffers_option() { return flag_option("average-buffers", "Mix BatchNorm's running statistics too"); }
+
+Mixing mixing_of(const TrainOptions& options) {
+  return algorithm_option(options, "mixing") == "uniform" ? Mixing::kUniform : Mixing::kMetropolis;
 }
 
 std::vector<std::string> algorithm_names() {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@
 #include "store/access_plan.h"
 #include "store/state_layout.h"
 #include "trainer/graph.h"
+#include "trainer/option_form.h"
 #include "trainer/worker.h"
 
 namespace shoal {
@@ -47,16 +49,20 @@ class Algorithm {
   explicit Algorithm(const AlgorithmContext& context) : context_(context) {}
   virtual ~Algorithm() = default;
 
-  // How many flat vectors, of the size of the parameters, it keeps in the private record, by name.
+  // What it keeps in a node's private record, by name: flat vectors of the size of the parameters, and single words
+  // (NodeScalars::of_algorithm). All are zeros at first.
   virtual std::vector<std::string> slots() const { return {}; }
+  virtual std::vector<std::string> scalars() const { return {}; }
   // Records in the store: one per node, unless all nodes hold the same. Then every rank keeps them.
   virtual NodeId records() const { return context_.graph.nodes(); }
   // The most that one step, and all steps of a round, read.
   virtual std::size_t max_reads() const = 0;
   virtual std::uint64_t max_reads_per_round() const = 0;
-  // Flat vectors that a worker holds while it trains: a gradient and a scratch vector. Part of --ram.
-  virtual std::size_t vectors_per_worker() const { return 2; }
-  // Whether every record is updated in every round.
+  // Flat vectors that a worker holds while it trains: its gradient; one more where the rule uses Worker::scratch().
+  // Part of --ram, as is what the rule keeps for itself beside them.
+  virtual std::size_t vectors_per_worker() const { return 1; }
+  virtual std::uint64_t own_bytes(const NodeLayout&) const { return 0; }
+  // Whether every record is updated in every round, and every round is like round 0.
   virtual bool all_act() const { return true; }
 
   // Called for rounds 0, 1, 2, ... in order, each once; after a resume from 0 again. Where all act, what round 0 says
@@ -68,21 +74,42 @@ class Algorithm {
   virtual void train(NodeStep& step, Worker& worker) const = 0;
 
  protected:
+  // The values of the options that its file registers.
+  std::string text(const std::string& option) const;
+  bool flag(const std::string& option) const;
+  std::uint64_t whole(const std::string& option) const;
+  double real(const std::string& option) const;
+
   const AlgorithmContext context_;
 };
 
-using AlgorithmMaker = std::function<std::unique_ptr<Algorithm>(const AlgorithmContext&)>;
-
-// `static const RegisterAlgorithm registered("dpsgd", "one line for --help", maker);` in the algorithm's file.
-class RegisterAlgorithm {
- public:
-  RegisterAlgorithm(std::string name, std::string summary, AlgorithmMaker maker);
+struct AlgorithmEntry {
+  std::string name;
+  std::string summary;  // one line for --help
+  // Flags and TOML keys of its own. Several algorithms may have the same one.
+  std::vector<OptionForm> options = {};
+  std::function<std::unique_ptr<Algorithm>(const AlgorithmContext&)> make;
 };
 
-// A usage Error that lists the choices for an unknown name.
-std::unique_ptr<Algorithm> make_algorithm(const std::string& name, const AlgorithmContext& context);
+// `const RegisterAlgorithm kRegistered({.name = "dpsgd", ...});` in the algorithm's file.
+class RegisterAlgorithm {
+ public:
+  explicit RegisterAlgorithm(AlgorithmEntry entry);
+};
+
+const std::map<std::string, AlgorithmEntry>& algorithms();
 std::vector<std::string> algorithm_names();
 std::string algorithm_choices();  // for --help
+// The one that the options name.
+std::unique_ptr<Algorithm> make_algorithm(const AlgorithmContext& context);
+
+// The value that the options have for an option of an algorithm.
+std::string algorithm_option(const TrainOptions& options, const std::string& name);
+
+// Options of algorithms that mix with all neighbours, and what they say.
+OptionForm mixing_option();
+OptionForm average_buffers_option();
+Mixing mixing_of(const TrainOptions& options);
 
 // A round in which every node acts, in the given order, and reads all its neighbours (or none).
 enum class Neighbours { kAll, kNone };

@@ -3,69 +3,99 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <vector>
 
 #include "store/error.h"
 
 namespace shoal {
+namespace {
 
-CheckpointNote CheckpointNote::of(std::uint64_t rounds_done, const TrainOptions& options) {
-  CheckpointNote note;
-  note.rounds_done = rounds_done;
-  for (const Setting& setting : shoal::settings(options)) {
-    if (setting.changes_result) note.settings[setting.key] = setting.value;
+namespace fs = std::filesystem;
+using Values = std::map<std::string, std::string>;
+
+fs::path full(const fs::path& path) { return fs::absolute(path).lexically_normal(); }
+
+std::string value_of(const Values& values, const std::string& key) {
+  const auto found = values.find(key);
+  return found == values.end() ? "not there" : found->second;
+}
+
+// Keys whose values differ, of either side.
+std::vector<std::string> changed_keys(const Values& was, const Values& is) {
+  std::vector<std::string> keys;
+  Values all = was;
+  all.insert(is.begin(), is.end());
+  for (const auto& [key, value] : all) {
+    if (value_of(was, key) != value_of(is, key)) keys.push_back(key);
   }
-  return note;
+  return keys;
+}
+
+}  // namespace
+
+void CheckpointNote::take_settings(const TrainOptions& options) {
+  for (const Setting& setting : shoal::settings(options)) {
+    if (setting.changes_result) settings[setting.key] = setting.value;
+  }
+}
+
+void CheckpointNote::set_results_folder(const fs::path& folder, const fs::path& store) {
+  const fs::path below = full(store).lexically_relative(full(folder));
+  const bool inside = !below.empty() && *below.begin() != "..";
+  out = inside ? full(folder).lexically_relative(full(store)) : full(folder);
+}
+
+fs::path CheckpointNote::results_folder(const fs::path& store) const {
+  const fs::path folder = full(store / out);
+  return folder.has_filename() ? folder : folder.parent_path();
 }
 
 std::string CheckpointNote::text() const {
-  return nlohmann::json{{"rounds_done", rounds_done}, {"settings", settings}}.dump();
+  return nlohmann::json{{"rounds_done", rounds_done},
+                        {"settings", settings},
+                        {"contents", contents},
+                        {"owners", owners},
+                        {"out", out.string()}}
+      .dump();
 }
 
 CheckpointNote CheckpointNote::parse(std::string_view text) {
   try {
     const auto json = nlohmann::json::parse(text);
-    return {json.at("rounds_done").get<std::uint64_t>(), json.at("settings").get<std::map<std::string, std::string>>()};
+    return {json.at("rounds_done").get<std::uint64_t>(), json.at("settings").get<Values>(),
+            json.at("contents").get<Values>(), json.at("owners").get<std::string>(), json.at("out").get<std::string>()};
   } catch (const nlohmann::json::exception&) {
-    throw Error("the store's last checkpoint was not made by shoal-train; choose another --store");
+    throw Error("the store's last checkpoint was not made by this version of shoal-train; choose another --store");
   }
 }
 
-CheckpointNote CheckpointNote::of_config(std::string_view toml, const TrainOptions& options) {
-  CheckpointNote note = of(0, options);
-  std::istringstream lines{std::string(toml)};
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t middle = line.find(" = ");
-    if (middle == std::string::npos) continue;
-    const auto found = note.settings.find(line.substr(0, middle));
-    if (found != note.settings.end()) found->second = line.substr(middle + 3);
-  }
-  return note;
-}
-
-void CheckpointNote::require_same(const TrainOptions& options) const {
+void CheckpointNote::require_same(const CheckpointNote& now) const {
   std::string changed;
-  const CheckpointNote now = of(rounds_done, options);
-  const auto note_change = [&](const std::string& key, const std::string& was, const std::string& is) {
-    changed += fmt::format("{}--{} (was {}, is {})", changed.empty() ? "" : ", ", key, was, is);
-  };
-  for (const auto& [key, value] : now.settings) {
-    const auto found = settings.find(key);
-    if (found == settings.end()) {
-      note_change(key, "not there", value);
-    } else if (found->second != value) {
-      note_change(key, found->second, value);
-    }
+  for (const std::string& key : changed_keys(settings, now.settings)) {
+    changed += fmt::format("{}--{} (was {}, is {})", changed.empty() ? "" : ", ", key, value_of(settings, key),
+                           value_of(now.settings, key));
   }
-  for (const auto& [key, value] : settings) {
-    if (!now.settings.contains(key)) note_change(key, value, "not there");
+  if (!changed.empty()) {
+    throw Error(fmt::format("--resume: the run was started with other settings: {}. Only --rounds (not with a cosine), "
+                            "--ram, --threads, --out, "
+                            "the store's and the reporting flags may change",
+                            changed),
+                ExitCode::kUsage);
   }
-  if (changed.empty()) return;
-  throw Error(fmt::format("--resume: the run was started with other settings: {}. Only --rounds (not with a cosine), "
-                          "--ram, --threads, --out, "
-                          "the store's and the reporting flags may change",
-                          changed),
-              ExitCode::kUsage);
+  for (const std::string& key : changed_keys(contents, now.contents)) {
+    changed += fmt::format("{}--{} {}", changed.empty() ? "" : ", ", key, value_of(settings, key));
+  }
+  if (!changed.empty()) {
+    throw Error(fmt::format("--resume: not what the run was started with, though it has the same name: {}. Bring back "
+                            "what was there, or start a new run",
+                            changed),
+                ExitCode::kUsage);
+  }
+  if (owners != now.owners) {
+    throw Error(
+        "--resume: this program would give the nodes to other ranks than the one that made the checkpoint, and would "
+        "take them for each other; go on with that program");
+  }
 }
 
 }  // namespace shoal

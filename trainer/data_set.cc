@@ -126,14 +126,14 @@ Chosen choose(const std::string& spec) {
     if (choice.name != name) continue;
     const std::string directory = colon == std::string::npos ? "" : spec.substr(colon + 1);
     if (choice.has_directory && directory.empty()) {
-      throw Error(fmt::format("data set '{}' lacks its directory; write {}:DIR", spec, name), ExitCode::kUsage);
+      throw Error(fmt::format("--data {}: the directory is missing; write {}:DIR", spec, name), ExitCode::kUsage);
     }
     if (!choice.has_directory && colon != std::string::npos) {
-      throw Error(fmt::format("data set '{}': {} is generated and takes no directory", spec, name), ExitCode::kUsage);
+      throw Error(fmt::format("--data {}: {} is generated and takes no directory", spec, name), ExitCode::kUsage);
     }
     return {&choice, directory};
   }
-  throw Error(fmt::format("there is no data set '{}'; choose from {}", spec, data_set_choices()), ExitCode::kUsage);
+  throw Error(fmt::format("--data {}: choose from {}", spec, data_set_choices()), ExitCode::kUsage);
 }
 
 }  // namespace

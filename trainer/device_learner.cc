@@ -65,13 +65,13 @@ void DeviceLearner::set_figure(std::size_t offset, c10::ScalarType type, const a
   tensor_at(figures_.device.get() + offset, {}, type, learner_.device()).copy_(value, /*non_blocking=*/true);
 }
 
-double DeviceLearner::gradient(NodeId, std::uint64_t, const Batch& batch, const float* parameters, std::byte* buffers,
-                               float* gradient) {
+double DeviceLearner::gradient(NodeId node, std::uint64_t step, const Batch& batch, const float* parameters,
+                               std::byte* buffers, float* gradient) {
   const std::array<CopyIn, 4> in = stage(batch, parameters, buffers);
   const std::array<CopyOut, 3> out{{gradient_.out(), {buffers, buffers_.get(), buffer_bytes_}, figures_.out()}};
   const auto compute = [&] {
-    const at::Tensor loss = learner_.device_gradient(images(batch.size), labels(batch.size), floats(parameters_),
-                                                     buffers_.get(), floats(gradient_.device));
+    const at::Tensor loss = learner_.device_gradient(node, step, images(batch.size), labels(batch.size),
+                                                     floats(parameters_), buffers_.get(), floats(gradient_.device));
     set_figure(offsetof(Figures, loss), c10::kFloat, loss);
   };
   lane_.run(in, compute, out);

@@ -53,7 +53,6 @@ NamedGraph make_graph(const std::string& spec, NodeId nodes, std::uint64_t seed)
 std::string graph_choices();
 
 enum class Mixing { kMetropolis, kUniform };
-Mixing parse_mixing(const std::string& text);  // "metropolis", "uniform"
 
 // Row `node` of the mixing matrix: out[0] is the node's own weight, out[1 + k] its k-th neighbour's. Computed from
 // degrees, nothing is stored. Rows sum to 1.
@@ -68,6 +67,8 @@ struct GraphStatistics {
   double spectral_gap = 0;              // 1 - rho of the mixing matrix
   bool connected = false;
   bool spectral_gap_is_bound = false;  // work ran out (long rings): the gap is at most the figure given
+
+  std::string text() const;  // for people, in one line
 };
 GraphStatistics statistics(const Graph& graph, Mixing mixing, std::uint64_t seed);
 

@@ -76,7 +76,7 @@ class Parameters {
     return value;
   }
   [[noreturn]] void fail() const {
-    refuse(fmt::format("graph '{}': write {}, for example {}", spec_, choice_.usage, choice_.example));
+    refuse(fmt::format("--graph {}: write {}, for example {}", spec_, choice_.usage, choice_.example));
   }
 
   const std::string& spec_;
@@ -84,34 +84,43 @@ class Parameters {
   std::vector<std::string_view> texts_;
 };
 
-void check_entries(const std::string& spec, NodeId nodes, double degree) {
-  const double entries = degree * nodes;
+// Of a node, on average, before edges are dropped or added.
+double expected_degree(std::string_view name, const Parameters& parameters, NodeId nodes) {
+  if (name == "ring" || name == "star") return 2;
+  if (name == "torus") return 4;
+  if (name == "complete") return nodes - 1.0;
+  if (name == "hypercube") return std::bit_width(nodes) - 1;
+  if (name == "exponential") return 2.0 * std::bit_width(nodes);
+  if (name == "erdos-renyi") return parameters.fraction(0) * (nodes - 1.0);
+  if (name == "barabasi-albert") return 2.0 * parameters.whole(0);
+  return parameters.whole(0);
+}
+
+void check_entries(const std::string& spec, NodeId nodes, double entries) {
   if (entries <= kMostEntries) return;
   refuse(
-      fmt::format("graph '{}' with {} nodes would have {:.0f} edges, too many to plan a round with; use fewer "
+      fmt::format("--graph {} with {} nodes would have {:.0f} edges, too many to plan a round with; use fewer "
                   "nodes or a sparser graph (the limit is {:.0f}), or --algorithm allreduce if all shall be averaged",
                   spec, nodes, entries / 2, kMostEntries / 2));
 }
 
 void check_lattice(const std::string& spec, NodeId nodes, std::uint32_t degree) {
-  if (degree == 0 || degree % 2 != 0) refuse(fmt::format("graph '{}': K must be even and at least 2", spec));
-  if (degree >= nodes) refuse(fmt::format("graph '{}': K must be below the number of nodes, {}", spec, nodes));
-  check_entries(spec, nodes, degree);
+  if (degree == 0 || degree % 2 != 0) refuse(fmt::format("--graph {}: K must be even and at least 2", spec));
+  if (degree >= nodes) refuse(fmt::format("--graph {}: K must be below the number of nodes, {}", spec, nodes));
 }
 
 NamedGraph make_regular(const std::string& spec, NodeId nodes, std::uint32_t degree, std::uint64_t seed) {
-  if (degree >= nodes) refuse(fmt::format("graph '{}': D must be below the number of nodes, {}", spec, nodes));
+  if (degree >= nodes) refuse(fmt::format("--graph {}: D must be below the number of nodes, {}", spec, nodes));
   if (std::uint64_t{nodes} * degree % 2 != 0) {
     refuse(
-        fmt::format("graph '{}': {} nodes of degree {} cannot be (nodes times degree must be even); take one node "
+        fmt::format("--graph {}: {} nodes of degree {} cannot be (nodes times degree must be even); take one node "
                     "or one degree more or less",
                     spec, nodes, degree));
   }
   if ((degree == 0 && nodes > 1) || (degree == 1 && nodes > 2)) {
-    refuse(fmt::format("graph '{}': {} nodes of degree {} cannot be connected; D must be at least 2", spec, nodes,
+    refuse(fmt::format("--graph {}: {} nodes of degree {} cannot be connected; D must be at least 2", spec, nodes,
                        degree));
   }
-  check_entries(spec, nodes, degree);
   return {random_regular_graph(nodes, degree, seed), {}, {}};
 }
 
@@ -128,39 +137,31 @@ NamedGraph make_torus(NodeId nodes) {
   return {torus_graph(nodes), {}, std::move(note)};
 }
 
-NamedGraph make_complete(const std::string& spec, NodeId nodes) {
-  if (nodes > kMostCompleteNodes) check_entries(spec, nodes, nodes - 1.0);
-  return {complete_graph(nodes), {}, {}};
-}
-
 NamedGraph make_hypercube(const std::string& spec, NodeId nodes) {
   if (!std::has_single_bit(nodes)) {
     const NodeId lower = std::bit_floor(nodes);
-    refuse(fmt::format("graph '{}': {} nodes are not a power of two; take {} or {}", spec, nodes, lower,
+    refuse(fmt::format("--graph {}: {} nodes are not a power of two; take {} or {}", spec, nodes, lower,
                        std::uint64_t{lower} * 2));
   }
-  check_entries(spec, nodes, std::countr_zero(nodes));
   return {hypercube_graph(nodes), {}, {}};
 }
 
 NamedGraph make_erdos_renyi(const std::string& spec, NodeId nodes, double probability, std::uint64_t seed) {
-  if (!(probability > 0 && probability <= 1)) refuse(fmt::format("graph '{}': P must be above 0 and at most 1", spec));
-  check_entries(spec, nodes, probability * (nodes - 1.0));
+  if (!(probability > 0 && probability <= 1)) refuse(fmt::format("--graph {}: P must be above 0 and at most 1", spec));
   return with_note(erdos_renyi_graph(nodes, probability, seed));
 }
 
 NamedGraph make_watts_strogatz(const std::string& spec, NodeId nodes, std::uint32_t degree, double rewired,
                                std::uint64_t seed) {
   check_lattice(spec, nodes, degree);
-  if (!(rewired >= 0 && rewired <= 1)) refuse(fmt::format("graph '{}': B must be from 0 to 1", spec));
+  if (!(rewired >= 0 && rewired <= 1)) refuse(fmt::format("--graph {}: B must be from 0 to 1", spec));
   return with_note(watts_strogatz_graph(nodes, degree, rewired, seed));
 }
 
 NamedGraph make_barabasi_albert(const std::string& spec, NodeId nodes, std::uint32_t links, std::uint64_t seed) {
   if (links == 0 || links >= nodes) {
-    refuse(fmt::format("graph '{}': M must be at least 1 and below the number of nodes, {}", spec, nodes));
+    refuse(fmt::format("--graph {}: M must be at least 1 and below the number of nodes, {}", spec, nodes));
   }
-  check_entries(spec, nodes, 2.0 * links);
   return {barabasi_albert_graph(nodes, links, seed), {}, {}};
 }
 
@@ -168,6 +169,13 @@ std::string graph_names() {
   std::string text;
   for (const Choice& choice : kChoices) text += fmt::format("{}{}", text.empty() ? "" : ", ", choice.usage);
   return text;
+}
+
+const Choice& choice_of(const std::string& spec) {
+  for (const Choice& each : kChoices) {
+    if (name_of(each.usage) == name_of(spec)) return each;
+  }
+  refuse(fmt::format("--graph {}: choose from {}", spec, graph_names()));
 }
 
 NamedGraph make_from_file(const std::string& spec, NodeId nodes) {
@@ -184,29 +192,23 @@ NamedGraph make_from_file(const std::string& spec, NodeId nodes) {
 
 NamedGraph make_graph(const std::string& spec, NodeId nodes, std::uint64_t seed) {
   const std::string_view name = name_of(spec);
-  const Choice* choice = nullptr;
-  for (const Choice& each : kChoices) {
-    if (name_of(each.usage) == name) choice = &each;
-  }
-  if (choice == nullptr) refuse(fmt::format("there is no graph '{}'; choose from {}", spec, graph_names()));
+  const Choice& choice = choice_of(spec);
   // A path may have colons.
   if (name == "file") {
     if (spec.size() <= name.size() + 1)
-      refuse(fmt::format("graph '{}': write file:PATH, for example file:graph.txt", spec));
+      refuse(fmt::format("--graph {}: write file:PATH, for example file:graph.txt", spec));
     return make_from_file(spec, nodes);
   }
-  const Parameters parameters(spec, *choice);
-  if (nodes == 0) refuse(fmt::format("graph '{}' with 0 nodes: --nodes must be at least 1", spec));
-  if (nodes == kNoNode) refuse(fmt::format("graph '{}': {} nodes are too many", spec, nodes));
+  const Parameters parameters(spec, choice);
+  if (nodes == 0) refuse(fmt::format("--graph {} with 0 nodes: --nodes must be at least 1", spec));
+  if (nodes == kNoNode) refuse(fmt::format("--graph {}: {} nodes are too many", spec, nodes));
+  check_entries(spec, nodes, expected_degree(name, parameters, nodes) * nodes);
   if (name == "ring") return {ring_graph(nodes), {}, {}};
   if (name == "star") return {star_graph(nodes), {}, {}};
-  if (name == "complete") return make_complete(spec, nodes);
+  if (name == "complete") return {complete_graph(nodes), {}, {}};
   if (name == "torus") return make_torus(nodes);
   if (name == "hypercube") return make_hypercube(spec, nodes);
-  if (name == "exponential") {
-    check_entries(spec, nodes, 2.0 * std::bit_width(nodes));
-    return {exponential_graph(nodes), {}, {}};
-  }
+  if (name == "exponential") return {exponential_graph(nodes), {}, {}};
   if (name == "ring-lattice") {
     check_lattice(spec, nodes, parameters.whole(0));
     return {ring_lattice_graph(nodes, parameters.whole(0)), {}, {}};

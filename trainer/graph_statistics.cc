@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "trainer/graph.h"
@@ -62,6 +64,12 @@ GraphStatistics statistics(const Graph& graph, Mixing mixing, std::uint64_t seed
     result.spectral_gap_is_bound = gap.is_bound;
   }
   return result;
+}
+
+std::string GraphStatistics::text() const {
+  return fmt::format("{} edges, degree {} to {}, {:.4g} in the mean, diameter about {}, spectral gap {}{:.3g}{}", edges,
+                     least_degree, largest_degree, mean_degree, diameter_estimate,
+                     spectral_gap_is_bound ? "at most " : "", spectral_gap, connected ? "" : " (not connected)");
 }
 
 }  // namespace shoal

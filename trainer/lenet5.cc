@@ -53,8 +53,8 @@ class LeNet5Model : public LayeredModel {
 std::unique_ptr<Model> make_lenet5(const ModelOptions& options) {
   const ImageShape& image = options.data.image;
   if (image.height != image.width || (image.height != 28 && image.height != 32)) {
-    throw Error(fmt::format("lenet5 takes images of 28 x 28 or 32 x 32 pixels; this data has {} x {}", image.height,
-                            image.width),
+    throw Error(fmt::format("--model lenet5 takes images of 28 x 28 or 32 x 32 pixels; this data has {} x {}",
+                            image.height, image.width),
                 ExitCode::kUsage);
   }
   return std::make_unique<LeNet5Model>(options);

@@ -21,8 +21,11 @@ class Local : public Algorithm {
   std::shared_ptr<const AccessPlan> plan_;
 };
 
-const RegisterAlgorithm kRegistered("local", "no exchange: every node trains alone",
-                                    [](const AlgorithmContext& context) { return std::make_unique<Local>(context); });
+const RegisterAlgorithm kRegistered({.name = "local",
+                                     .summary = "no exchange: every node trains alone",
+                                     .make = [](const AlgorithmContext& context) {
+                                       return std::make_unique<Local>(context);
+                                     }});
 
 }  // namespace
 }  // namespace shoal

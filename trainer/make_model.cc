@@ -16,11 +16,11 @@ std::unique_ptr<Model> make_model(const ModelOptions& options) {
   if (kind == "script") return make_script_model(options);
   if (kind == "quadratic") {
     if (options.device != "cpu") {
-      throw Error("the quadratic model computes on the host only; use --device cpu", ExitCode::kUsage);
+      throw Error(fmt::format("--model {}: it computes on the host only; use --device cpu", spec), ExitCode::kUsage);
     }
     return make_quadratic(parse_quadratic(spec, options.seed));
   }
-  throw Error(fmt::format("'{}' is no model; the choices are {}", spec, model_choices()), ExitCode::kUsage);
+  throw Error(fmt::format("--model {}: choose from {}", spec, model_choices()), ExitCode::kUsage);
 }
 
 std::string model_choices() {

@@ -1,17 +1,9 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "store/error.h"
 #include "trainer/graph.h"
 
 namespace shoal {
-
-Mixing parse_mixing(const std::string& text) {
-  if (text == "metropolis") return Mixing::kMetropolis;
-  if (text == "uniform") return Mixing::kUniform;
-  throw Error(fmt::format("there is no mixing '{}'; choose metropolis or uniform", text), ExitCode::kUsage);
-}
 
 // A weight depends on two degrees alone and is rounded once, so both ends of an edge compute the same bits. The node's
 // own weight takes up what the rounded ones leave to 1.

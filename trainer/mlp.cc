@@ -53,7 +53,7 @@ std::vector<std::int64_t> parse_sizes(const std::string& spec) {
     if (rest.empty() || rest.front() != '-') break;
     rest.remove_prefix(1);
   }
-  throw Error(fmt::format("'{}' is no multilayer perceptron; write its layer sizes, for example mlp:784-128-10", spec),
+  throw Error(fmt::format("--model {}: write the sizes of its layers, for example mlp:784-128-10", spec),
               ExitCode::kUsage);
 }
 
@@ -64,10 +64,11 @@ std::unique_ptr<Model> make_mlp(const ModelOptions& options) {
   const auto pixels = static_cast<std::int64_t>(options.data.image.pixels());
   const std::int64_t classes = options.data.classes;
   if (sizes.front() != pixels || sizes.back() != classes) {
-    throw Error(fmt::format("{} does not fit the data, which has {} pixels and {} classes: the first size must be {} "
-                            "and the last {}",
-                            options.spec, pixels, classes, pixels, classes),
-                ExitCode::kUsage);
+    throw Error(
+        fmt::format("--model {} does not fit the data, which has {} pixels and {} classes: the first size must be {} "
+                    "and the last {}",
+                    options.spec, pixels, classes, pixels, classes),
+        ExitCode::kUsage);
   }
   Layers layers;
   for (std::size_t i = 0; i + 1 < sizes.size(); ++i)

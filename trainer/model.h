@@ -30,7 +30,7 @@ class Learner {
 
   // The gradient of the batch's mean loss at `parameters`, which are only read; `buffers` are updated by the forward
   // pass; every float of `gradient` is written (gaps: zero). Returns the loss. Node and step matter only to models that
-  // make their own data.
+  // make their own data or draw random numbers.
   virtual double gradient(NodeId node, std::uint64_t step, const Batch& batch, const float* parameters,
                           std::byte* buffers, float* gradient) = 0;
   virtual Score score(const Batch& batch, const float* parameters, const std::byte* buffers) = 0;
@@ -48,6 +48,8 @@ class Model {
   std::uint64_t buffers_offset() const;                 // bytes from the start of the public record
   std::uint64_t buffers_bytes() const;                  // gaps included
   virtual bool needs_data() const { return true; }
+  // Gradients that draw random numbers (dropout) are computed one at a time: LibTorch has one generator for a process.
+  virtual bool random() const { return false; }
   // The seed's initial state of a node; all of flat_size() floats and buffers_bytes() are written.
   virtual void initialize(std::uint64_t seed, NodeId node, float* parameters, std::byte* buffers) const = 0;
   virtual std::unique_ptr<Learner> make_learner() const = 0;

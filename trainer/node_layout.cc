@@ -5,7 +5,7 @@
 namespace shoal {
 
 NodeLayout::NodeLayout(const Model& model, const std::vector<std::string>& optimizer_slots,
-                       const std::vector<std::string>& algorithm_slots)
+                       const std::vector<std::string>& algorithm_slots, std::size_t algorithm_scalars)
     : flat_size_(model.flat_size()),
       buffers_offset_(model.buffers_offset()),
       buffers_bytes_(model.buffers_bytes()),
@@ -20,7 +20,10 @@ NodeLayout::NodeLayout(const Model& model, const std::vector<std::string>& optim
   for (const std::string& slot : algorithm_slots) {
     tensors.push_back({"algorithm." + slot, DType::kFloat32, {flat}, Part::kPrivate});
   }
-  tensors.push_back({"scalars", DType::kUInt8, {sizeof(NodeScalars)}, Part::kPrivate});
+  tensors.push_back({"scalars",
+                     DType::kUInt8,
+                     {static_cast<std::int64_t>(NodeScalars::bytes_for(algorithm_scalars))},
+                     Part::kPrivate});
   state_ = StateLayout(tensors);
 
   for (const TensorPlace& place : state_.tensors()) {

@@ -11,17 +11,26 @@
 
 namespace shoal {
 
-// A node's counters, at the end of its private record.
+// A node's counters, at the end of its private record. The algorithm's first stands in the middle, there or not, and
+// its others follow: where they are decides what state_hash is.
 struct NodeScalars {
-  std::uint64_t steps = 0;     // local steps it has made
-  std::uint64_t received = 0;  // models it has taken up since it last averaged (gossip)
-  double last_loss = 0;        // of its last local step
+  std::uint64_t steps = 0;  // local steps it has made
+  std::uint64_t first_of_algorithm = 0;
+  double last_loss = 0;  // of its last local step
+
+  // The k-th of Algorithm::scalars().
+  std::uint64_t& of_algorithm(std::size_t k) {
+    return k == 0 ? first_of_algorithm : reinterpret_cast<std::uint64_t*>(this + 1)[k - 1];
+  }
+  static std::size_t bytes_for(std::size_t of_algorithm) {
+    return sizeof(NodeScalars) + (of_algorithm > 1 ? of_algorithm - 1 : 0) * sizeof(std::uint64_t);
+  }
 };
 
 class NodeLayout {
  public:
   NodeLayout(const Model& model, const std::vector<std::string>& optimizer_slots,
-             const std::vector<std::string>& algorithm_slots);
+             const std::vector<std::string>& algorithm_slots, std::size_t algorithm_scalars);
 
   const StateLayout& state() const { return state_; }
   std::size_t flat_size() const { return flat_size_; }  // floats

@@ -12,7 +12,7 @@ void keep_own(NodeStep& step) {
 }
 
 void mix_inputs(NodeStep& step, BufferRule buffers) {
-  mix(step.weights, step.inputs, step.next, step.flat_size());
+  mix(step.weights, step.inputs, step.next, step.flat_size(), step.checks);
   std::memcpy(step.next_buffers, step.input_buffers[0], step.layout->buffers_bytes());
   if (buffers == BufferRule::kOwn) return;
   const std::uint64_t base = step.layout->buffers().empty() ? 0 : step.layout->buffers().front().offset;

@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
+#include "store/record_check.h"
 #include "trainer/node_layout.h"
 
 namespace shoal {
@@ -27,9 +29,11 @@ struct NodeStep {
   std::span<float* const> algorithm_slots;  // private
   NodeScalars* scalars = nullptr;           // private
   std::span<float> weights;                 // scratch, one per input
+  std::span<RecordCheck> checks;            // of the first inputs, for mix(); what a rule leaves of them is done later
 
   double loss = 0;       // out: the mean of its local steps' losses
   bool trained = false;  // out
+  std::string warning;   // out: what the user must know of it; the run's first is printed
 
   const float* current() const { return inputs[0]; }
   std::size_t flat_size() const { return layout->flat_size(); }

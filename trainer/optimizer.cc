@@ -2,8 +2,6 @@
 // fused multiply-adds (CMakeLists.txt: -ffp-contract=off), and divisions and square roots round correctly everywhere.
 #include "trainer/optimizer.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
 
 #include "pipeline/vector_clones.h"
@@ -152,29 +150,15 @@ class Adam : public Optimizer {
   std::vector<std::string> slots_ = {"first_moment", "second_moment"};
 };
 
-void require(bool good, const char* what, double value, const char* range) {
-  if (!good) throw Error(fmt::format("{} {} is out of range; it must be {}", what, value, range), ExitCode::kUsage);
-}
-
 }  // namespace
 
+std::vector<std::string> optimizer_names() { return {"sgd", "adam", "adamw"}; }
+
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options) {
-  require(options.weight_decay >= 0 && std::isfinite(options.weight_decay), "weight decay", options.weight_decay,
-          "0 or more");
-  if (options.name == "sgd") {
-    require(options.momentum >= 0 && options.momentum < 1, "momentum", options.momentum, "from 0 to below 1");
-    if (options.nesterov && options.momentum == 0) {
-      throw Error("Nesterov's method is a momentum method: give a momentum above 0, or leave it out", ExitCode::kUsage);
-    }
-    return std::make_unique<Sgd>(options);
-  }
-  if (options.name == "adam" || options.name == "adamw") {
-    require(options.beta1 >= 0 && options.beta1 < 1, "beta1", options.beta1, "from 0 to below 1");
-    require(options.beta2 >= 0 && options.beta2 < 1, "beta2", options.beta2, "from 0 to below 1");
-    require(options.epsilon > 0 && std::isfinite(options.epsilon), "epsilon", options.epsilon, "above 0");
-    return std::make_unique<Adam>(options, options.name == "adam" ? Decay::kCoupled : Decay::kDecoupled);
-  }
-  throw Error(fmt::format("'{}' is no optimizer; the choices are sgd, adam and adamw", options.name), ExitCode::kUsage);
+  if (options.name == "sgd") return std::make_unique<Sgd>(options);
+  if (options.name == "adam") return std::make_unique<Adam>(options, Decay::kCoupled);
+  SHOAL_CHECK(options.name == "adamw");
+  return std::make_unique<Adam>(options, Decay::kDecoupled);
 }
 
 }  // namespace shoal

@@ -10,6 +10,7 @@
 
 namespace shoal {
 
+// In range: whoever takes them from a user has checked them.
 struct OptimizerOptions {
   std::string name = "sgd";  // sgd, adam, adamw
   double momentum = 0.9;
@@ -40,9 +41,11 @@ class Optimizer {
   virtual void apply(const OptimizerPass& pass) const = 0;
 };
 
+std::vector<std::string> optimizer_names();
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options);
 
-// constant, step:EVERY:FACTOR, cosine (to zero at the last round), each after `warmup` rounds of linear rise.
+// A usage Error for a schedule that is none of constant, step:EVERY:FACTOR, cosine (to zero at the last round), each
+// after `warmup` rounds of linear rise.
 class LearningRate {
  public:
   LearningRate(const std::string& schedule, double base, std::uint64_t warmup, std::uint64_t rounds);

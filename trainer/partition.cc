@@ -145,7 +145,7 @@ Number parameter(const std::string& spec, std::string_view text, Number least, N
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc() || stop != end || !(value >= least && value <= most)) {
-    throw Error(fmt::format("partition '{}': '{}' should be a number from {} to {}", spec, text, least, most),
+    throw Error(fmt::format("--partition {}: '{}' should be a number from {} to {}", spec, text, least, most),
                 ExitCode::kUsage);
   }
   return value;
@@ -170,7 +170,7 @@ std::unique_ptr<Partition> make_partition(const std::string& spec, const DataSet
     return std::make_unique<ShardsPartition>(data, nodes, parameter(spec, text, 1U, std::min(samples, kMostShards)),
                                              seed);
   }
-  throw Error(fmt::format("there is no partition '{}'; choose from {}", spec, partition_choices()), ExitCode::kUsage);
+  throw Error(fmt::format("--partition {}: choose from {}", spec, partition_choices()), ExitCode::kUsage);
 }
 
 std::string partition_choices() {

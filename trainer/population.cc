@@ -1,11 +1,11 @@
 #include "trainer/population.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "pipeline/vector_clones.h"
+#include "trainer/fixed_point.h"
 
 namespace shoal {
 namespace {
@@ -13,12 +13,11 @@ namespace {
 constexpr std::size_t kChunkFloats = 4096;
 constexpr double kScale = 0x1p32;
 constexpr double kFarthest = 512;  // with 2^22 nodes the sum stays below 2^63
-// Adding it moves an integer into the low bits of a double: a conversion that vectorises without AVX-512.
-constexpr double kMagic = 0x1.8p52;
 
 struct ChunkSums {
   double squared_distance = 0;
   double squared_norm = 0;
+  bool too_far = false;
 };
 
 // Eight partial sums in a fixed order: vectorised, and the same for every caller.
@@ -27,13 +26,14 @@ SHOAL_VECTOR_CLONES ChunkSums accumulate(const float* __restrict x, const float*
   constexpr std::size_t kLanes = 8;
   double distance[kLanes] = {};
   double norm[kLanes] = {};
-  const auto magic = std::bit_cast<std::int64_t>(kMagic);
+  std::uint64_t too_far = 0;
   const auto take = [&](std::size_t k, std::size_t lane) {
     const double value = x[k];
     const double d = value - static_cast<double>(reference[k]);
     distance[lane] += d * d;
     norm[lane] += value * value;
-    const std::int64_t fixed = std::bit_cast<std::int64_t>(d * kScale + kMagic) - magic;
+    too_far |= static_cast<std::uint64_t>(!(std::abs(d) < kFarthest));
+    const std::int64_t fixed = to_fixed_point(d * kScale);
     sums[k] += (fixed ^ sign) - sign;  // sign: 0 adds, -1 subtracts
   };
   const std::size_t whole = size / kLanes * kLanes;
@@ -42,6 +42,7 @@ SHOAL_VECTOR_CLONES ChunkSums accumulate(const float* __restrict x, const float*
   }
   for (std::size_t k = whole; k < size; ++k) take(k, k - whole);
   ChunkSums result;
+  result.too_far = too_far != 0;
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
     result.squared_distance += distance[lane];
     result.squared_norm += norm[lane];
@@ -92,7 +93,7 @@ void Population::change(const float* parameters, int sign) {
       sums = accumulate(parameters + chunk.begin, reference_.data() + chunk.begin, sums_.data() + chunk.begin,
                         chunk.end - chunk.begin, sign > 0 ? 0 : -1);
     }
-    too_far |= !(sums.squared_distance < kFarthest * kFarthest);
+    too_far |= sums.too_far;
     figures[chunk.layer].squared_distance += sums.squared_distance;
     figures[chunk.layer].squared_norm += sums.squared_norm;
   }
@@ -152,14 +153,17 @@ Spread Population::spread() const {
       squared_mean[chunk.layer] += mean * mean;
     }
   }
-  double total = too_far_ ? std::numeric_limits<double>::quiet_NaN() : 0;
+  // The sums are of no use once a model has run away; norms are of each model alone.
+  const double unknown = too_far_ ? std::numeric_limits<double>::quiet_NaN() : 0;
+  double total = 0;
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
-    const double squared = layers_[layer].squared_distance.value() / nodes - squared_mean[layer];
+    const double squared =
+        std::max(layers_[layer].squared_distance.value() / nodes - squared_mean[layer], 0.0) + unknown;
     const double norm = layers_[layer].norm.value() / nodes;
     const double variance = layers_[layer].squared_norm.value() / nodes - norm * norm;
-    total += std::max(squared, 0.0);
-    spread.layers.push_back({layout_.parameters()[layer].spec.name, std::sqrt(std::max(squared, 0.0)), norm,
-                             norm > 0 ? std::sqrt(std::max(variance, 0.0)) / norm : 0});
+    total += squared;
+    spread.layers.push_back({layout_.parameters()[layer].spec.name, std::sqrt(squared), norm,
+                             norm > 0 ? std::sqrt(std::max(variance, 0.0)) / norm : norm});
   }
   spread.consensus_distance = std::sqrt(total);
   return spread;

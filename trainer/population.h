@@ -20,7 +20,7 @@ namespace shoal {
 
 struct LayerSpread {
   std::string name;
-  double distance = 0;   // root of the mean over nodes of ||x_i - mean||^2, this tensor alone
+  double distance = 0;   // root of the mean over nodes of ||x_i - mean||^2, this tensor alone; NaN as Spread's
   double norm_mean = 0;  // of ||x_i||
   double norm_cv = 0;    // deviation of ||x_i|| over its mean
 };

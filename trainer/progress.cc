@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cmath>
+#include <utility>
 
 #include "store/error.h"
 
@@ -13,17 +13,9 @@ namespace {
 constexpr auto kRedraw = std::chrono::milliseconds(200);
 constexpr auto kLineEvery = std::chrono::seconds(5);
 
-std::string duration_text(double seconds) {
-  const auto whole = static_cast<std::uint64_t>(std::lround(seconds));
-  if (whole < 60) return fmt::format("{} s", whole);
-  if (whole < 3600) return fmt::format("{}:{:02} min", whole / 60, whole % 60);
-  return fmt::format("{}:{:02} h", whole / 3600, whole % 3600 / 60);
-}
-
 }  // namespace
 
-Progress::Progress(Talk talk, const std::filesystem::path& log)
-    : quiet_(talk == Talk::kQuiet), terminal_(isatty(STDERR_FILENO) == 1) {
+Progress::Progress(Talk talk, const std::filesystem::path& log) : talk_(talk), terminal_(isatty(STDERR_FILENO) == 1) {
   if (log.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(log.parent_path(), error);
@@ -35,20 +27,43 @@ void Progress::log(const std::string& line) {
   if (log_.is_open()) log_ << line << std::endl;
 }
 
-void Progress::begin(std::string what, std::uint64_t total, std::uint64_t rounds, std::uint64_t first_round) {
+void Progress::begin(std::string what, std::uint64_t nodes) {
   const std::scoped_lock lock(mutex_);
+  const Clock::time_point now = Clock::now();
   what_ = std::move(what);
   figures_.clear();
-  total_ = total;
-  rounds_ = rounds;
-  round_ = first_round_ = first_round;
+  rounds_ = 0;
   done_ = 0;
-  start_ = last_line_ = Clock::now();
+  speed_ = RunSpeed("nodes", 1, now);
+  speed_.begin_round(nodes, nodes, now);
 }
 
-void Progress::node_done() {
+void Progress::begin_training(std::uint64_t rounds, std::uint64_t first_round) {
+  const std::scoped_lock lock(mutex_);
+  what_ = "training";
+  figures_.clear();
+  rounds_ = rounds;
+  round_ = first_round;
+  done_ = 0;
+  last_line_ = Clock::now();
+  speed_ = RunSpeed("node-steps", rounds - first_round, last_line_);
+}
+
+void Progress::begin_round(std::uint64_t own_steps, std::uint64_t all_steps) {
+  const std::scoped_lock lock(mutex_);
+  done_ = 0;
+  ++round_;
+  speed_.begin_round(own_steps, all_steps, Clock::now());
+}
+
+void Progress::end_steps(std::uint64_t all_steps, double seconds) {
+  const std::scoped_lock lock(mutex_);
+  speed_.end_steps(all_steps, seconds);
+}
+
+void Progress::step_done() {
   ++done_;
-  if (quiet_ || !terminal_) return;
+  if (talk_ != Talk::kProgress || !terminal_) return;
   const Clock::time_point now = Clock::now();
   std::int64_t due = next_draw_.load(std::memory_order_relaxed);
   if (now.time_since_epoch().count() < due) return;
@@ -57,45 +72,54 @@ void Progress::node_done() {
   draw(now);
 }
 
-std::string Progress::eta(Clock::time_point now) const {
-  const double seconds = std::chrono::duration<double>(now - start_).count();
-  const auto done = static_cast<double>(done_.load());
-  if (done == 0 || seconds <= 0) return "";
-  const double left = total_ > done_ ? seconds / done * (static_cast<double>(total_) - done) : 0;
-  return fmt::format("{:.0f} nodes/s, {} left", done / seconds, duration_text(left));
+// "training round 3/20, 632.7 node-steps/s, 0:12 min left, loss 0.41"
+std::string Progress::line(Clock::time_point now) const {
+  std::string line = what_;
+  if (rounds_ > 0) line += fmt::format(" round {}/{}", round_, rounds_);
+  for (const std::string& part : {speed_.text(done_, now), figures_}) {
+    if (!part.empty()) line += ", " + part;
+  }
+  return line;
 }
 
 void Progress::draw(Clock::time_point now) {
-  std::string line = what_;
-  if (rounds_ > 0) line += fmt::format(" round {}/{}", round_ + 1, rounds_);
-  line += fmt::format(", {:.0f} %, {}",
-                      total_ > 0 ? 100.0 * static_cast<double>(done_) / static_cast<double>(total_) : 0, eta(now));
-  if (!figures_.empty()) line += ", " + figures_;
-  fmt::print(stderr, "\r\033[K{}", line);
+  fmt::print(stderr, "\r\033[K{:3.0f} % {}", 100 * speed_.done(done_), line(now));
   std::fflush(stderr);
   drawn_ = true;
 }
 
-void Progress::round_done(std::uint64_t round, const std::string& figures) {
+void Progress::round_done(const std::string& figures) {
   const std::scoped_lock lock(mutex_);
-  round_ = round + 1;
-  // Not all nodes act in every round of every algorithm: the rounds so far tell how many do.
-  if (rounds_ > first_round_) total_ = done_ / (round_ - first_round_) * (rounds_ - first_round_);
+  speed_.end_round();
   figures_ = figures;
   const Clock::time_point now = Clock::now();
-  log(fmt::format("{} round {}/{}, {}, {}", what_, round + 1, rounds_, eta(now), figures));
-  if (quiet_ || terminal_) return;
-  if (now - last_line_ < kLineEvery && round + 1 < rounds_) return;
+  log(line(now));
+  if (talk_ != Talk::kProgress || terminal_) return;
+  if (now - last_line_ < kLineEvery && round_ < rounds_) return;
   last_line_ = now;
-  fmt::print(stderr, "{} round {}/{}, {}, {}\n", what_, round + 1, rounds_, eta(now), figures);
+  fmt::print(stderr, "{}\n", line(now));
 }
 
 void Progress::say(const std::string& line) {
   const std::scoped_lock lock(mutex_);
   log(line);
-  if (quiet_) return;
+  if (talk_ == Talk::kProgress) print_line(line);
+}
+
+void Progress::warn(const std::string& line) {
+  const std::scoped_lock lock(mutex_);
+  log(line);
+  if (talk_ != Talk::kNothing) print_line(line);
+}
+
+void Progress::print_line(const std::string& line) {
   fmt::print(stderr, "{}{}\n", drawn_ ? "\r\033[K" : "", line);
   drawn_ = false;
+}
+
+void Progress::note(const std::string& line) {
+  const std::scoped_lock lock(mutex_);
+  log(line);
 }
 
 void Progress::end() {

@@ -81,7 +81,7 @@ QuadraticOptions parse_quadratic(const std::string& spec, std::uint64_t seed) {
   good = good && options.dimension > 0 && options.dimension <= kMostDimensions;
   good = good && options.zeta >= 0 && options.zeta < 1e30 && options.sigma >= 0 && options.sigma < 1e30;
   if (!good) {
-    throw Error(fmt::format("'{}' is no quadratic model; write quadratic[:D[:ZETA[:SIGMA]]] with D from 1 to {} and "
+    throw Error(fmt::format("--model {}: write quadratic[:D[:ZETA[:SIGMA]]] with D from 1 to {} and "
                             "ZETA and SIGMA not negative, for example quadratic:100:1:0.1",
                             spec, kMostDimensions),
                 ExitCode::kUsage);

@@ -23,6 +23,7 @@ enum class Purpose : std::uint32_t {
   kModelNoise,
   kOracle,
   kTest,
+  kTensorLibrary,
 };
 
 constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {

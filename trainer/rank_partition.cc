@@ -65,8 +65,8 @@ class Splitter {
         weights_(std::move(weights)),
         ranks_(ranks),
         total_(std::accumulate(weights_.begin(), weights_.end(), std::uint64_t{0})) {
-    const std::uint64_t pieces = (total_ + ranks - 1) / ranks + std::ranges::max(weights_) - 1;  // see cut()
-    most_load_ = std::max((total_ + total_ / 100 * 3) / ranks, pieces);
+    even_load_ = (total_ + ranks - 1) / ranks + std::ranges::max(weights_) - 1;  // see cut()
+    most_load_ = std::max((total_ + total_ / 100 * 3) / ranks, even_load_);
   }
 
   Owners fewest_cut(std::span<const NodeId> order, RandomStream random) const {
@@ -91,12 +91,19 @@ class Splitter {
 
   // From the fewest cut edges, or from the pieces of `order`, which was made for few reads too: better on hypercubes
   // and where there are hubs.
-  Owners fewest_reads(std::span<const NodeId> order, Owners fewest_cut) const {
-    Owners pieces = swept_for_reads(cut(order));
-    fewest_cut = swept_for_reads(std::move(fewest_cut));
-    const bool cut_is_better =
-        traffic(graph_, ranks_, fewest_cut).remote_reads <= traffic(graph_, ranks_, pieces).remote_reads;
-    return cut_is_better ? fewest_cut : pieces;
+  Owners fewest_reads(std::span<const NodeId> order, const Owners& fewest_cut) const {
+    Owners best = balanced(fewest_cut);
+    for (Owners owner : {fewest_cut, cut(order)}) {
+      owner = balanced(swept_for_reads(std::move(owner)));
+      if (traffic(graph_, ranks_, owner).remote_reads < traffic(graph_, ranks_, best).remote_reads) best = owner;
+    }
+    return best;
+  }
+
+  // The slack that the other methods work with is given up: everybody waits for the rank that has most to do.
+  Owners balanced(Owners owner) const {
+    RankRefinement(graph_, weights_, ranks_, most_load_, owner).balance(even_load_);
+    return owner;
   }
 
  private:
@@ -164,7 +171,8 @@ class Splitter {
   std::vector<std::uint32_t> weights_;
   unsigned ranks_;
   std::uint64_t total_;
-  std::uint64_t most_load_;
+  std::uint64_t even_load_;  // less than a node above the mean
+  std::uint64_t most_load_;  // on the way there
 };
 
 }  // namespace
@@ -191,16 +199,16 @@ RankPartition split_over_ranks(const Graph& graph, std::span<const float> work, 
     result.owner.resize(graph.nodes());
   } else {
     const Splitter splitter(graph, whole_weights(graph.nodes(), work), ranks);
-    result.owner = splitter.fewest_cut(order, RandomStream(seed, Purpose::kGraph, 0, kSplitStep));
-    if (fewest == Fewest::kRemoteReads) result.owner = splitter.fewest_reads(order, std::move(result.owner));
+    const Owners owner = splitter.fewest_cut(order, RandomStream(seed, Purpose::kGraph, 0, kSplitStep));
+    result.owner = fewest == Fewest::kRemoteReads ? splitter.fewest_reads(order, owner) : splitter.balanced(owner);
   }
   for (NodeId i = 0; i < graph.nodes(); ++i) result.work[result.owner[i]] += work.empty() ? 1 : double{work[i]};
   return result;
 }
 
 std::uint64_t bytes_to_split(NodeId nodes, unsigned ranks) {
-  // The weights, the best split and the one that is worked on; growing an order takes less than refining.
-  constexpr std::uint64_t kByNode = sizeof(std::uint32_t) + 2 * sizeof(std::uint16_t);
+  // The weights, and a split with what it is made from; growing an order takes less than refining.
+  constexpr std::uint64_t kByNode = sizeof(std::uint32_t) + 5 * sizeof(std::uint16_t);
   return nodes * kByNode + ranks * sizeof(double) + RankRefinement::bytes_for(nodes, ranks);
 }
 

@@ -21,9 +21,8 @@ struct RankPartition {
 enum class Fewest { kCutEdges, kRemoteReads };
 
 // `work` is what is expected of each node in a round; empty: all alike. `order` has every node once, neighbours close
-// together (locality_order). Every rank gets a node, and none more than 1.03 times the mean work; where nodes are too
-// large for that, less than a node more than the mean. Depends on the arguments alone. A usage Error if there are more
-// ranks than nodes.
+// together (locality_order). Every rank gets a node, and none as much as a node's work more than the mean. Depends on
+// the arguments alone. A usage Error if there are more ranks than nodes.
 RankPartition split_over_ranks(const Graph& graph, std::span<const float> work, unsigned ranks, std::uint64_t seed,
                                std::span<const NodeId> order, Fewest fewest = Fewest::kCutEdges);
 

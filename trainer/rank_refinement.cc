@@ -119,6 +119,40 @@ std::uint64_t RankRefinement::sweep_reads_once() {
   return static_cast<std::uint64_t>(gained);
 }
 
+void RankRefinement::balance(std::uint64_t most_load) {
+  most_load_ = most_load;
+  queues_.clear();
+  for (NodeId node = 0; node < graph_.nodes(); ++node) {
+    if (loads_[owner_[node]] > most_load_) queues_.put(owner_[node], node, best_move_with_room(node).gain);
+  }
+  for (std::uint16_t rank = 0; rank < loads_.size(); ++rank) {
+    while (loads_[rank] > most_load_) {
+      const NodeQueues::Entry top = *queues_.top(rank);
+      const Candidate best = best_move_with_room(top.node);
+      if (best.gain < top.priority) {  // the rank it was queued for is full by now
+        queues_.put(rank, top.node, best.gain);
+        continue;
+      }
+      queues_.remove(top.node);
+      apply(best.move);
+      for (const NodeId neighbour : graph_.neighbours(top.node)) {
+        if (owner_[neighbour] != rank || graph_.degree(neighbour) > kMostDegree) continue;
+        queues_.put(rank, neighbour, best_move_with_room(neighbour).gain);
+      }
+    }
+  }
+}
+
+// As best_move(); where no rank of a neighbour has room, to the one that has the least.
+RankRefinement::Candidate RankRefinement::best_move_with_room(NodeId node) {
+  if (const auto best = best_move(node, most_load_)) return *best;
+  const std::uint16_t from = owner_[node];
+  const auto neighbours = graph_.neighbours(node);
+  const auto cut = std::ranges::count_if(neighbours, [&](NodeId each) { return owner_[each] == from; });
+  const auto to = static_cast<std::uint16_t>(std::ranges::min_element(loads_) - loads_.begin());
+  return {{node, from, to}, -static_cast<std::int32_t>(cut)};
+}
+
 // Whether the node's rank reads the neighbour for others than the node, too; counts in covered_ the ranks that do.
 bool RankRefinement::is_read_otherwise(NodeId neighbour, NodeId node) {
   const std::uint16_t own = owner_[node];

@@ -31,6 +31,10 @@ class RankRefinement {
   // alike in that, for fewer cut edges. Returns by how much fewer records (nodes of very high degree left out).
   std::uint64_t sweep_reads();
 
+  // No rank has more than `most_load` afterwards, which leaves room for a node beyond the mean: from those that have
+  // more, the nodes that it costs the fewest edges go to ranks with room.
+  void balance(std::uint64_t most_load);
+
  private:
   struct Move {
     NodeId node;
@@ -67,6 +71,7 @@ class RankRefinement {
   void queue_again(NodeId node);
   std::uint32_t best_queue();
   std::optional<Candidate> next();
+  Candidate best_move_with_room(NodeId node);
 
   const Graph& graph_;
   std::span<const std::uint32_t> weights_;

@@ -56,19 +56,29 @@ std::string chart(const std::string& title, const std::vector<Series>& series) {
   }
   if (!(y_least <= y_most)) return "";
   if (y_least >= 0 && y_least < 0.5 * y_most) y_least = 0;
-  if (y_most == y_least) y_most = y_least + std::max(1e-9, std::abs(y_least));
+  if (y_most == y_least) {
+    const double margin = std::max(1e-9, std::abs(y_least) / 2);
+    y_least -= margin;
+    y_most += margin;
+  }
   const auto x_of = [&](double x) { return kLeft + x / x_most * (kWidth - kLeft - kRight); };
   const auto y_of = [&](double y) {
     return kHeight - kBottom - (y - y_least) / (y_most - y_least) * (kHeight - kTop - kBottom);
   };
   std::string svg = fmt::format("<figure><figcaption>{}</figcaption><svg viewBox='0 0 {} {}' width='{}' height='{}'>",
                                 escaped(title), kWidth, kHeight, kWidth, kHeight);
-  for (int tick = 0; tick <= 4; ++tick) {
-    const double y = y_least + (y_most - y_least) * tick / 4;
-    const double x = x_most * tick / 4;
+  constexpr int kTicks = 4;
+  // As many digits as tell one tick from the next.
+  const double highest = std::max(std::abs(y_least), std::abs(y_most));
+  const int digits = std::max(3, 2 + static_cast<int>(std::log10(highest / (y_most - y_least) * kTicks)));
+  for (int tick = 0; tick <= kTicks; ++tick) {
+    const double y = y_least + (y_most - y_least) * tick / kTicks;
     svg += fmt::format("<line x1='{}' x2='{}' y1='{:.1f}' y2='{:.1f}' class='grid'/>", kLeft, kWidth - kRight, y_of(y),
                        y_of(y));
-    svg += fmt::format("<text x='{}' y='{:.1f}' text-anchor='end'>{:.3g}</text>", kLeft - 6, y_of(y) + 4, y);
+    svg += fmt::format("<text x='{}' y='{:.1f}' text-anchor='end'>{:.{}g}</text>", kLeft - 6, y_of(y) + 4, y, digits);
+  }
+  const double rounds_per_tick = std::ceil(x_most / kTicks);
+  for (double x = 0; x <= x_most; x += rounds_per_tick) {
     svg +=
         fmt::format("<text x='{:.1f}' y='{}' text-anchor='middle'>{:.0f}</text>", x_of(x), kHeight - kBottom + 16, x);
   }
@@ -82,8 +92,12 @@ std::string chart(const std::string& title, const std::vector<Series>& series) {
       svg += fmt::format("{:.1f},{:.1f} ", x_of(each.points[i].first), y_of(each.points[i].second));
     }
     svg += "'/>";
+    if (each.points.size() == 1) {  // no line
+      const auto& [x, y] = each.points.front();
+      svg += fmt::format("<circle cx='{:.1f}' cy='{:.1f}' r='3.5' fill='{}'/>", x_of(x), y_of(y), each.colour);
+    }
     if (series.size() > 1) {
-      svg += fmt::format("<text x='{:.0f}' y='{}' fill='{}'>{}</text>", legend, kTop + 2, each.colour, each.name);
+      svg += fmt::format("<text x='{:.0f}' y='{}' style='fill:{}'>{}</text>", legend, kTop + 2, each.colour, each.name);
       legend += 8.0 * static_cast<double>(each.name.size()) + 15;
     }
   }
@@ -98,18 +112,14 @@ std::string percent(const json& value) {
   return value.is_number() ? fmt::format("{:.2f} %", 100 * value.get<double>()) : std::string("-");
 }
 
-std::string table(const json& s) {
+std::string table(const json& s, const GraphStatistics& network) {
   const auto bytes = [&](const char* key) { return size_text(s.at(key).get<std::uint64_t>()); };
   std::string text = "<table>\n";
   text += row("population", fmt::format("{} nodes of {} ({} parameters)", s["nodes"].get<std::uint64_t>(),
                                         s["model"].get<std::string>(), s["parameters"].get<std::uint64_t>()));
   text += row("algorithm",
               fmt::format("{}, {} rounds", s["algorithm"].get<std::string>(), s["rounds"].get<std::uint64_t>()));
-  const json& graph = s["graph"];
-  text += row("network", fmt::format("{} edges, degree {} to {}, diameter about {}, spectral gap {:.3g}",
-                                     graph["edges"].get<std::uint64_t>(), graph["degree_min"].get<int>(),
-                                     graph["degree_max"].get<int>(), graph["diameter_estimate"].get<int>(),
-                                     graph["spectral_gap"].get<double>()));
+  text += row("network", network.text());
   text += row("accuracy", fmt::format("{} mean of sampled nodes, {} mean model", percent(s["accuracy_mean"]),
                                       percent(s["accuracy_mean_model"])));
   text += row("speed", fmt::format("{:.1f} node-steps a second, {} node-steps in {:.1f} s",
@@ -125,7 +135,7 @@ std::string table(const json& s) {
 
 }  // namespace
 
-std::string report_html(const std::filesystem::path& folder, const json& summary) {
+std::string report_html(const std::filesystem::path& folder, const json& summary, const GraphStatistics& network) {
   Series loss{"loss", "#2563eb", {}};
   Series consensus{"consensus distance", "#2563eb", {}};
   Series speed{"node-steps/s", "#2563eb", {}};
@@ -155,7 +165,7 @@ std::string report_html(const std::filesystem::path& folder, const json& summary
       "margin:0 1em 1em 0}figcaption{font-weight:600}svg "
       "text{font-size:11px;fill:#6b7280}.grid{stroke:#e5e7eb}th{text-align:left;padding-right:1.5em;font-weight:600;"
       "vertical-align:top}td{font-variant-numeric:tabular-nums}</style>\n<h1>Shoal run</h1>\n";
-  html += table(summary);
+  html += table(summary, network);
   html += "<h2>Over the rounds</h2>\n";
   html += chart("Accuracy of sampled nodes and of the mean model", {mean, least, mean_model});
   html += chart("Training loss, mean over nodes that trained", {loss});

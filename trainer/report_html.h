@@ -5,9 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "trainer/graph.h"
+
 namespace shoal {
 
 // Reads metrics.jsonl of the run's folder.
-std::string report_html(const std::filesystem::path& folder, const nlohmann::json& summary);
+std::string report_html(const std::filesystem::path& folder, const nlohmann::json& summary,
+                        const GraphStatistics& network);
 
 }  // namespace shoal

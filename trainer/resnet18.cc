@@ -115,8 +115,8 @@ std::unique_ptr<Model> make_resnet18(const ModelOptions& options) {
   const ImageShape& image = options.data.image;
   // Three halvings, and BatchNorm wants more than one value per channel even for a batch of one.
   if (image.height < 16 || image.width < 16) {
-    throw Error(fmt::format("resnet18 takes images of at least 16 x 16 pixels; this data has {} x {}", image.height,
-                            image.width),
+    throw Error(fmt::format("--model resnet18 takes images of at least 16 x 16 pixels; this data has {} x {}",
+                            image.height, image.width),
                 ExitCode::kUsage);
   }
   return std::make_unique<ResNet18Model>(options);

@@ -1,32 +1,44 @@
-// The results folder: config.toml, metrics.jsonl, nodes.csv, summary.json, report.html.
+// The results folder: stores.json, config.toml, metrics.jsonl, nodes.csv, summary.json, report.html. Where there is a
+// stores.json there is a run.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <string>
 #include <string_view>
+
+#include "trainer/train_options.h"
 
 namespace shoal {
 
 class RunFiles {
  public:
-  enum class Start { kNew, kOverwrite, kResume };
-  // Changes nothing. A folder that holds a run already is refused unless that is overwritten or resumed.
-  static void check(const std::filesystem::path& folder, Start start);
-  static std::string read_config(const std::filesystem::path& folder);
+  // Changes nothing. Refuses a folder that cannot be, one with a run in it that is neither overwritten nor resumed, and
+  // one with files of a run's names that no run has left there, unless they are overwritten.
+  static void check(const TrainOptions& options);
 
-  RunFiles(std::filesystem::path folder, Start start);
+  explicit RunFiles(std::filesystem::path folder);  // makes the folder
 
-  // A resumed run keeps the lines of rounds before `round`. Returns the last of them; null when there is none.
-  nlohmann::json keep_metrics_before(std::uint64_t round);
+  // Deletes the results: every file of a run's names, stores.json excepted.
+  void remove_results();
+  void remove_everything();  // stores.json too
+
+  void begin_metrics();
+  // Instead, for a resumed run: begins with the lines of rounds before `round` that are in `folder`, which may be
+  // another one. Returns the last of them; null when there is none.
+  nlohmann::json continue_metrics(const std::filesystem::path& from, std::uint64_t round);
   void add_metrics(const nlohmann::json& line);
-  void write(std::string_view name, std::string_view contents) const;  // whole, or not at all
+  void sync_metrics() const;  // durable when it returns
+
+  // Whole, or not at all; durable when it returns.
+  void write(std::string_view name, std::string_view contents) const;
   const std::filesystem::path& folder() const { return folder_; }
 
  private:
+  void open_metrics(std::ios::openmode mode);
+
   std::filesystem::path folder_;
   std::ofstream metrics_;
 };

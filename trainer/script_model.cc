@@ -10,6 +10,7 @@
 
 #include "store/error.h"
 #include "trainer/model_kinds.h"
+#include "trainer/script_graph.h"
 #include "trainer/torch_learner.h"
 
 namespace shoal {
@@ -18,7 +19,7 @@ namespace {
 using torch::jit::Module;
 
 [[noreturn]] void refuse(const std::string& file, const std::string& why) {
-  throw Error(fmt::format("script:{}: {}", file, why), ExitCode::kUsage);
+  throw Error(fmt::format("--model script:{}: {}", file, why), ExitCode::kUsage);
 }
 
 std::string first_line(const char* text) {
@@ -36,7 +37,10 @@ DType dtype_of(const std::string& file, const std::string& name, c10::ScalarType
     case c10::kLong: return DType::kInt64;
     case c10::kByte: return DType::kUInt8;
     default:
-      refuse(file, fmt::format("the buffer '{}' is of type {}, which Shoal does not store", name, toString(type)));
+      refuse(file,
+             fmt::format("the buffer '{}' is of type {}, which Shoal does not store; float32, int64 and uint8 are "
+                         "among those it does",
+                         name, toString(type)));
   }
 }
 
@@ -70,11 +74,14 @@ ModuleTensors tensors_of(const Module& module) {
 }
 
 void require_separate(const std::string& file, const Module& module) {
+  const ModuleTensors tensors = tensors_of(module);
   std::map<const void*, std::string> seen;
-  for (const auto& [name, tensor] : tensors_of(module).parameters) {
-    const auto [other, fresh] = seen.emplace(tensor.data_ptr(), name);
-    if (!fresh && tensor.numel() != 0) {
-      refuse(file, fmt::format("the parameters '{}' and '{}' share their memory; a node's record holds each on its own",
+  for (const auto* const kind : {&tensors.parameters, &tensors.buffers}) {
+    for (const auto& [name, tensor] : *kind) {
+      const auto [other, fresh] = seen.emplace(tensor.data_ptr(), name);
+      if (fresh || tensor.numel() == 0) continue;
+      refuse(file, fmt::format("'{}' and '{}' share their memory, and a node's record would hold each on its own; have "
+                               "one tensor that forward() uses in both places",
                                other->second, name));
     }
   }
@@ -95,8 +102,9 @@ std::vector<TensorSpec> parameter_specs(const std::string& file, const Module& m
   for (const auto& [name, tensor] : tensors_of(module).parameters) {
     trainable = trainable || tensor.requires_grad();
     if (tensor.scalar_type() != c10::kFloat) {
-      refuse(file, fmt::format("the parameter '{}' is of type {}; Shoal trains float32: save model.float()", name,
-                               toString(tensor.scalar_type())));
+      refuse(file, fmt::format("the parameter '{}' is of type {}, and Shoal trains float32: {}", name,
+                               toString(tensor.scalar_type()),
+                               tensor.is_floating_point() ? "save model.float()" : "make it a buffer"));
     }
     specs.push_back({name, DType::kFloat32, tensor.sizes().vec(), Part::kPublic});
   }
@@ -150,7 +158,17 @@ class ScriptNetwork : public Network {
 class ScriptModel : public TorchModel {
  public:
   ScriptModel(const std::string& file, const Module& module, const ModelOptions& options)
-      : TorchModel(parameter_specs(file, module), buffer_specs(file, module), options), module_(module) {}
+      : TorchModel(parameter_specs(file, module), buffer_specs(file, module), options), module_(module) {
+    const ScriptTraits traits = traits_of(module);
+    if (traits.always_trains) {
+      refuse(file, fmt::format("its {} cannot be switched off for evaluation: it was traced in training mode, or does "
+                               "not ask for self.training; use torch.jit.script(model), with training=self.training",
+                               *traits.always_trains));
+    }
+    random_ = traits.random;
+  }
+
+  bool random() const override { return random_; }
 
   void initialize(std::uint64_t, NodeId, float* parameters, std::byte* buffers) const override {
     std::memset(parameters, 0, flat_size() * sizeof(float));
@@ -176,6 +194,7 @@ class ScriptModel : public TorchModel {
 
  private:
   Module module_;
+  bool random_ = false;
 };
 
 void require_logits(const std::string& file, const Module& module, const DataSetShape& data) {
@@ -204,7 +223,7 @@ void require_logits(const std::string& file, const Module& module, const DataSet
 std::unique_ptr<Model> make_script_model(const ModelOptions& options) {
   const std::string prefix = "script:";
   if (options.spec.size() <= prefix.size()) {
-    throw Error("a script model needs its file: script:FILE", ExitCode::kUsage);
+    throw Error("--model script: the file is missing; write script:FILE", ExitCode::kUsage);
   }
   const std::string file = options.spec.substr(prefix.size());
   const Module module = load(file);

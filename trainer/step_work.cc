@@ -10,6 +10,12 @@
 #include "store/error.h"
 
 namespace shoal {
+namespace {
+
+// Of one node's inputs while it mixes; a hub with more of them has the others checked before.
+constexpr std::size_t kMostChecks = 64;
+
+}  // namespace
 
 CreateWork::CreateWork(const Model& model, const NodeLayout& layout, const Share& share, std::uint64_t seed,
                        const std::vector<std::byte>* same, Population& population, Progress& progress)
@@ -30,7 +36,7 @@ void CreateWork::compute(NodeLease& lease, unsigned) {
                       layout_.buffers(lease.next()));
   }
   population_.add(layout_.parameters(lease.next()));
-  progress_.node_done();
+  progress_.step_done();
 }
 
 MoveWork::MoveWork(const NodeLayout& layout, const Share& share, const Share& before,
@@ -54,7 +60,7 @@ void MoveWork::compute(NodeLease& lease, unsigned) {
     source.reader->read(there, Part::kPrivate, lease.private_state());
     lease.set_version(source.reader->version(there));
   }
-  progress_.node_done();
+  progress_.step_done();
 }
 
 double RoundFigures::loss() const {
@@ -62,17 +68,19 @@ double RoundFigures::loss() const {
 }
 
 TrainWork::TrainWork(const Algorithm& algorithm, const NodeLayout& layout, const Share& share,
-                     const std::vector<std::unique_ptr<Worker>>& workers, Population& population, Progress& progress,
-                     std::uint32_t places, double slowness)
+                     const std::vector<std::unique_ptr<Worker>>& workers, Population& population, std::uint32_t places,
+                     double slowness)
     : algorithm_(algorithm),
       layout_(layout),
       share_(share),
       workers_(workers),
       population_(population),
-      progress_(progress),
       slowness_(slowness),
       desks_(places),
-      figures_(workers.size()) {}
+      checks_(workers.size()),
+      figures_(workers.size()) {
+  for (std::vector<RecordCheck>& checks : checks_) checks.resize(std::min(1 + algorithm.max_reads(), kMostChecks));
+}
 
 void TrainWork::begin(std::uint64_t round, const RoundPlan& plan, double learning_rate, unsigned local_steps) {
   round_ = round;
@@ -83,12 +91,13 @@ void TrainWork::begin(std::uint64_t round, const RoundPlan& plan, double learnin
   if (algorithm_.all_act()) population_.clear();
 }
 
-void TrainWork::lay_out(NodeLease& lease, Desk& desk) const {
-  desk.inputs.assign(1, layout_.parameters(lease.current()));
-  desk.input_buffers.assign(1, layout_.buffers(lease.current()));
-  for (std::size_t k = 0; k < lease.reads(); ++k) {
-    desk.inputs.push_back(layout_.parameters(lease.read(k)));
-    desk.input_buffers.push_back(layout_.buffers(lease.read(k)));
+void TrainWork::lay_out(NodeLease& lease, Desk& desk, std::span<RecordCheck> checks) const {
+  desk.inputs.clear();
+  desk.input_buffers.clear();
+  for (std::size_t k = 0; k < lease.inputs(); ++k) {
+    const std::byte* const record = k < checks.size() ? lease.input(k, checks[k]) : lease.read(k - 1);
+    desk.inputs.push_back(layout_.parameters(record));
+    desk.input_buffers.push_back(layout_.buffers(record));
   }
   desk.weights.resize(desk.inputs.size());
   const std::size_t slots = layout_.optimizer_slots() + layout_.algorithm_slots();
@@ -110,12 +119,16 @@ void TrainWork::lay_out(NodeLease& lease, Desk& desk) const {
   step.algorithm_slots = std::span(desk.slots).subspan(layout_.optimizer_slots());
   step.scalars = layout_.scalars(lease.private_state());
   step.weights = desk.weights;
+  step.checks = checks.first(std::min(checks.size(), lease.inputs()));
 }
 
-void TrainWork::mix(NodeLease& lease, unsigned) {
+void TrainWork::mix(NodeLease& lease, unsigned worker) {
   Desk& desk = desks_[lease.place()];
-  lay_out(lease, desk);
+  std::vector<RecordCheck>& checks = checks_[worker];
+  lay_out(lease, desk, checks);
   algorithm_.mix(desk.step);
+  for (std::size_t k = 0; k < desk.step.checks.size(); ++k) lease.finish_input(k, checks[k]);
+  desk.step.checks = {};
 }
 
 void TrainWork::compute(NodeLease& lease, unsigned worker) {
@@ -130,7 +143,7 @@ void TrainWork::compute(NodeLease& lease, unsigned worker) {
     figures.loss.add(step.loss);
     ++figures.trained;
   }
-  progress_.node_done();
+  if (!step.warning.empty()) figures.warning = step.warning;
 }
 
 RoundFigures TrainWork::figures() {
@@ -138,6 +151,7 @@ RoundFigures TrainWork::figures() {
   for (const WorkerFigures& each : figures_) {
     figures.loss_sum.add(each.loss);
     figures.trained += each.trained;
+    if (!each.warning.empty()) figures.warning = each.warning;
   }
   for (const std::unique_ptr<Worker>& worker : workers_) figures.node_steps += worker->take_count();
   return figures;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,7 @@ struct RoundFigures {
   FixedSum loss_sum;  // over nodes that trained
   std::uint64_t trained = 0;
   std::uint64_t node_steps = 0;  // local steps
+  std::string warning;           // of one of the nodes
 
   double loss() const;  // mean over nodes that trained; NaN when none did
 };
@@ -72,8 +74,8 @@ class TrainWork : public StepWork {
  public:
   // `slowness`: how many times as long as it takes a step is made to last, for experiments with stragglers.
   TrainWork(const Algorithm& algorithm, const NodeLayout& layout, const Share& share,
-            const std::vector<std::unique_ptr<Worker>>& workers, Population& population, Progress& progress,
-            std::uint32_t places, double slowness);
+            const std::vector<std::unique_ptr<Worker>>& workers, Population& population, std::uint32_t places,
+            double slowness);
 
   void begin(std::uint64_t round, const RoundPlan& plan, double learning_rate, unsigned local_steps);
   void mix(NodeLease& lease, unsigned worker) override;
@@ -92,17 +94,18 @@ class TrainWork : public StepWork {
   struct alignas(64) WorkerFigures {
     FixedSum loss;
     std::uint64_t trained = 0;
+    std::string warning;
   };
-  void lay_out(NodeLease& lease, Desk& desk) const;
+  void lay_out(NodeLease& lease, Desk& desk, std::span<RecordCheck> checks) const;
 
   const Algorithm& algorithm_;
   const NodeLayout& layout_;
   const Share& share_;
   const std::vector<std::unique_ptr<Worker>>& workers_;
   Population& population_;
-  Progress& progress_;
   const double slowness_;
   std::vector<Desk> desks_;
+  std::vector<std::vector<RecordCheck>> checks_;  // by worker
   std::vector<WorkerFigures> figures_;
 
   std::uint64_t round_ = 0;

@@ -3,7 +3,10 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <mutex>
+#include <optional>
 
 #include "pipeline/torch_device_memory.h"
 #include "store/error.h"
@@ -62,25 +65,48 @@ c10::Device parse_device(const std::string& text) {
   }
   // Compared with the text, because LibTorch keeps a number's last 8 bits and lets the host have one.
   if (!device || device->str() != text || !(text == "cpu" || device->is_cuda())) {
-    throw Error("'" + text + "' is no device; write cpu, cuda or cuda:1", ExitCode::kUsage);
+    throw Error("--device " + text + ": write cpu, cuda or cuda:1", ExitCode::kUsage);
   }
   if (device->is_cuda()) {
-    if (!at::hasCUDA()) throw Error(text + ": this LibTorch has no CUDA device; use --device cpu", ExitCode::kUsage);
+    if (!at::hasCUDA())
+      throw Error("--device " + text + ": this LibTorch has no CUDA device; use --device cpu", ExitCode::kUsage);
     // A number always: LibTorch holds `cuda` and the `cuda:0` of its tensors for different devices.
     if (!device->has_index()) device->set_index(0);
     const auto count = static_cast<int>(at::detail::getCUDAHooks().getNumGPUs());
     if (device->index() >= count) {
-      throw Error(text + ": the number of CUDA devices here is " + std::to_string(count), ExitCode::kUsage);
+      throw Error("--device " + text + ": the number of CUDA devices here is " + std::to_string(count),
+                  ExitCode::kUsage);
     }
   }
   return *device;
 }
+
+// Operations that draw random numbers take them from the device's one generator. It is seeded for the step at hand, and
+// nobody else draws from it until the step is done.
+class GeneratorTurn {
+ public:
+  GeneratorTurn(c10::Device device, std::uint64_t seed) : lock_(mutex()) {
+    at::Generator generator = at::globalContext().defaultGenerator(device);
+    const std::scoped_lock own(generator.mutex());
+    generator.set_current_seed(seed);
+  }
+
+ private:
+  static std::mutex& mutex() {
+    static std::mutex one;
+    return one;
+  }
+  std::unique_lock<std::mutex> lock_;
+};
 
 }  // namespace
 
 TorchLearner::TorchLearner(const TorchModel& model)
     : device_(model.device()),
       image_(model.image()),
+      seed_(model.seed()),
+      random_(model.random()),
+      score_buffers_(at::empty({static_cast<std::int64_t>(model.buffers_bytes())}, c10::kByte)),
       parameter_storage_(unbound_storage(model.flat_size() * sizeof(float), device_)),
       buffer_storage_(unbound_storage(model.buffers_bytes(), device_)),
       gradient_storage_(unbound_storage(model.flat_size() * sizeof(float), device_)) {
@@ -106,8 +132,11 @@ void TorchLearner::bind(const float* parameters, const std::byte* buffers) {
   set_memory(buffer_storage_, buffers);
 }
 
-at::Tensor TorchLearner::device_gradient(const at::Tensor& images, const at::Tensor& labels, const float* parameters,
-                                         std::byte* buffers, float* gradient) {
+at::Tensor TorchLearner::device_gradient(NodeId node, std::uint64_t step, const at::Tensor& images,
+                                         const at::Tensor& labels, const float* parameters, std::byte* buffers,
+                                         float* gradient) {
+  std::optional<GeneratorTurn> turn;
+  if (random_) turn.emplace(device_, RandomStream(seed_, Purpose::kTensorLibrary, node, step).bits64());
   bind(parameters, buffers);
   set_memory(gradient_storage_, gradient);
   const at::Tensor loss = at::cross_entropy_loss(network_->logits(images, Phase::kTraining), labels);
@@ -125,6 +154,8 @@ at::Tensor TorchLearner::device_gradient(const at::Tensor& images, const at::Ten
 TorchLearner::DeviceScore TorchLearner::device_score(const at::Tensor& images, const at::Tensor& labels,
                                                      const float* parameters, const std::byte* buffers) {
   const at::NoGradGuard no_grad;
+  std::optional<GeneratorTurn> turn;
+  if (random_) turn.emplace(device_, RandomStream(seed_, Purpose::kEvaluation).bits64());
   bind(parameters, buffers);
   const at::Tensor logits = network_->logits(images, Phase::kScoring);
   return {logits.argmax(1).eq(labels).sum(), at::cross_entropy_loss(logits, labels)};
@@ -144,21 +175,25 @@ at::Tensor TorchLearner::labels_of(const Batch& batch) const {
       .to(device_);
 }
 
-double TorchLearner::gradient(NodeId, std::uint64_t, const Batch& batch, const float* parameters, std::byte* buffers,
-                              float* gradient) {
-  return device_gradient(images_of(batch), labels_of(batch), parameters, buffers, gradient).item<double>();
+double TorchLearner::gradient(NodeId node, std::uint64_t step, const Batch& batch, const float* parameters,
+                              std::byte* buffers, float* gradient) {
+  return device_gradient(node, step, images_of(batch), labels_of(batch), parameters, buffers, gradient).item<double>();
 }
 
 Score TorchLearner::score(const Batch& batch, const float* parameters, const std::byte* buffers) {
   if (batch.size == 0) return {};
-  const DeviceScore score = device_score(images_of(batch), labels_of(batch), parameters, buffers);
+  // A script may write to its buffers in evaluation too, and these belong to a frame that is only read.
+  auto* const copy = reinterpret_cast<std::byte*>(score_buffers_.data_ptr());
+  std::copy_n(buffers, score_buffers_.nbytes(), copy);
+  const DeviceScore score = device_score(images_of(batch), labels_of(batch), parameters, copy);
   return {batch.size, static_cast<std::uint64_t>(score.correct.item<std::int64_t>()), score.loss.item<double>()};
 }
 
 TorchModel::TorchModel(std::vector<TensorSpec> parameters, std::vector<TensorSpec> buffers, const ModelOptions& options)
     : Model(std::move(parameters), std::move(buffers)),
       device_(parse_device(options.device)),
-      image_(options.data.image) {}
+      image_(options.data.image),
+      seed_(options.seed) {}
 
 std::unique_ptr<Learner> TorchModel::make_learner() const {
   if (device_.is_cpu()) return std::make_unique<TorchLearner>(*this);

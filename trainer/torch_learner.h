@@ -40,8 +40,8 @@ class TorchLearner : public Learner {
 
   // Everything here lies in the device's memory, and nothing waits for the device: whoever copies between host and
   // device (a batch and a state in, a gradient and a loss out) runs it on a stream of his choice.
-  at::Tensor device_gradient(const at::Tensor& images, const at::Tensor& labels, const float* parameters,
-                             std::byte* buffers, float* gradient);  // the loss, a scalar
+  at::Tensor device_gradient(NodeId node, std::uint64_t step, const at::Tensor& images, const at::Tensor& labels,
+                             const float* parameters, std::byte* buffers, float* gradient);  // the loss, a scalar
   struct DeviceScore {
     at::Tensor correct;  // a count
     at::Tensor loss;     // the mean
@@ -63,6 +63,9 @@ class TorchLearner : public Learner {
 
   c10::Device device_;
   ImageShape image_;
+  std::uint64_t seed_;
+  bool random_;
+  at::Tensor score_buffers_;
   c10::Storage parameter_storage_;
   c10::Storage buffer_storage_;
   c10::Storage gradient_storage_;
@@ -76,6 +79,7 @@ class TorchModel : public Model {
  public:
   c10::Device device() const { return device_; }
   const ImageShape& image() const { return image_; }
+  std::uint64_t seed() const { return seed_; }
   virtual std::unique_ptr<Network> make_network(const BoundTensors& tensors) const = 0;
   std::unique_ptr<Learner> make_learner() const override;
 
@@ -85,6 +89,7 @@ class TorchModel : public Model {
  private:
   c10::Device device_;
   ImageShape image_;
+  std::uint64_t seed_;
 };
 
 // A network of `Layers`: its initial state does not depend on torch's generator.

@@ -1,22 +1,29 @@
 // shoal-train.
 #include <fmt/format.h>
 
-#include <csignal>
 #include <exception>
+#include <functional>
 
 #include "comm/communicator.h"
+#include "planner/advice.h"
+#include "planner/plan_text.h"
 #include "store/error.h"
 #include "store/size_text.h"
+#include "trainer/describe.h"
+#include "trainer/disk_check.h"
+#include "trainer/run_files.h"
+#include "trainer/stop_signal.h"
 #include "trainer/train_options.h"
 #include "trainer/training.h"
 
 namespace shoal {
 namespace {
 
-// The first signal asks for a checkpoint; a second one ends the program as signals do.
-extern "C" void request_stop(int signal) {
-  stop_requested = true;
-  std::signal(signal, SIG_DFL);
+std::string answer_to_stop(bool alone) {
+  return std::string("shoal-train: the round, or the creation of nodes, ends first; then a checkpoint is made") +
+         (alone ? ". A second SIGTERM or Ctrl-C ends the run now, without one"
+                : ", unless the launcher kills the ranks before that: mpirun does so a second after SIGTERM, Ctrl-C or "
+                  "the loss of a rank, and not after SIGUSR1");
 }
 
 void print_summary(const nlohmann::json& s, const TrainOptions& options) {
@@ -26,9 +33,10 @@ void print_summary(const nlohmann::json& s, const TrainOptions& options) {
   fmt::print("{} node-steps in {:.1f} s, {:.1f} a second; accuracy {} (nodes), {} (mean model)\n",
              s["node_steps"].get<std::uint64_t>(), s["training_seconds"].get<double>(),
              s["node_steps_per_second"].get<double>(), percent(s["accuracy_mean"]), percent(s["accuracy_mean_model"]));
-  fmt::print("read {}, wrote {}; peak RSS {} with --ram {}\n", size_text(s["bytes_read"].get<std::uint64_t>()),
-             size_text(s["bytes_written"].get<std::uint64_t>()), size_text(s["peak_rss_bytes"].get<std::uint64_t>()),
-             size_text(options.ram_bytes));
+  const auto bytes = [&](const char* key) { return size_text(s[key].get<std::uint64_t>()); };
+  fmt::print("read {}, wrote {}{}; peak RSS {} with --ram {}\n", bytes("bytes_read"), bytes("bytes_written"),
+             options.checkpoint_every > 0 ? fmt::format(" ({} by checkpoints)", bytes("checkpoint_bytes")) : "",
+             bytes("peak_rss_bytes"), size_text(options.ram_bytes));
   if (s["ranks"].get<unsigned>() > 1 && s.contains("remote")) {
     const auto& remote = s["remote"];
     const auto share = [&](const char* key) {
@@ -54,29 +62,38 @@ void print_summary(const nlohmann::json& s, const TrainOptions& options) {
   fmt::print("results in {}: open report.html; metrics.jsonl, nodes.csv, summary.json\n", options.out.string());
 }
 
+// What shoal-plan prints for the same flags.
+ExitCode print_plan(const TrainOptions& options, const Communicator& ranks) {
+  DescribedRun describe(options, ranks.size(), ranks.hosts());
+  const FoundProfile found = find_profile(kDefaultProfile, Asked::kNo, describe({}));
+  Machine machine = Machine::here();
+  machine.disks = disks_of_host(options, ranks.size(), ranks.hosts());
+  machine.ranks = ranks.size();
+  machine.hosts = ranks.hosts();
+  const Planner planner(std::ref(describe), machine, found.profile);
+  const RunPlan plan = planner.plan();
+  const Advice advice = advise(planner, plan);
+  fmt::print("{}", options.json ? plan_json(plan, advice).dump(2) + "\n" : plan_text(plan, advice, Formulas::kHidden));
+  return plan.fits() ? ExitCode::kOk : ExitCode::kDoesNotFit;
+}
+
 ExitCode main_of(int argc, const char* const* argv, Communicator& ranks) {
-  const TrainCommand command = parse_train_command(argc, argv, ranks.local_size());
+  const TrainCommand command = parse_train_command(argc, argv, {ranks.local_size(), ranks.on_these_cores()});
   const TrainOptions& options = command.options;
   if (command.print) {
     if (ranks.first()) fmt::print("{}", *command.print);
     return ExitCode::kOk;
   }
-  if (options.pace == Pace::kRounds) {
-    std::signal(SIGTERM, request_stop);
-    std::signal(SIGINT, request_stop);
-  }
+  if (options.dry_run) return ranks.first() ? print_plan(options, ranks) : ExitCode::kOk;
+  // Ranks at their own pace make no checkpoints.
+  if (options.pace == Pace::kRounds) listen_for_stop(ranks.first() ? answer_to_stop(ranks.alone()) : "");
+  if (ranks.first()) RunFiles::check(options);
   Training training(options, ranks);
-  if (options.dry_run) {
-    if (ranks.first()) fmt::print("{}", training.description());
-    training.requirements().check_ram();
-    training.requirements().check_disk();
-    return ExitCode::kOk;
-  }
   const TrainingResult result = training.run();
   if (!ranks.first()) return ExitCode::kOk;
   if (result.stopped) {
-    fmt::print(stderr, "stopped; a checkpoint is in {}. Give the same flags and --resume to go on\n",
-               options.store.string());
+    fmt::print(stderr, "stopped after {} of {} rounds; {}. Give the same flags and --resume to go on\n",
+               result.rounds_done, options.rounds, result.checkpoint);
   } else if (options.json) {
     fmt::print("{}\n", result.summary.dump(2));
   } else {

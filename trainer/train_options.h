@@ -4,19 +4,19 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "store/device_choice.h"
 #include "store/types.h"
-#include "trainer/graph.h"
 #include "trainer/optimizer.h"
+#include "trainer/option_set.h"
 #include "trainer/sampler.h"
 
 namespace shoal {
 
-enum class DpsgdOrder { kCta, kAtc };
 enum class InitialModels { kSame, kIndependent };
 
 enum class Pace { kRounds, kFree };
@@ -27,18 +27,12 @@ struct SlowRank {  // "2:10x"
   double factor = 1;
 };
 
-struct TickRange {  // "8-12"
-  std::uint32_t least = 8;
-  std::uint32_t most = 12;
-};
-
 struct TrainOptions {
   // What is computed.
   NodeId nodes = 64;  // 0: as many as the graph's file has
   std::uint64_t rounds = 20;
   std::uint64_t seed = 1;
   std::string graph = "random-regular:8";
-  Mixing mixing = Mixing::kMetropolis;
   std::string model = "lenet5";
   InitialModels init = InitialModels::kSame;
   std::string data = "synthetic-mnist";
@@ -46,11 +40,7 @@ struct TrainOptions {
   std::uint32_t batch = 64;
   Augmentation augment = Augmentation::kNone;
   std::string algorithm = "dpsgd";
-  DpsgdOrder order = DpsgdOrder::kCta;
-  TickRange gossip_every;
-  double gossip_own = 0.5;
-  std::uint32_t gossip_buffer = 1;
-  bool average_buffers = false;
+  std::map<std::string, std::string> algorithm_options;  // its own, by name: those that are not left at their default
   unsigned local_steps = 1;
   OptimizerOptions optimizer;
   double learning_rate = 0.05;
@@ -63,8 +53,8 @@ struct TrainOptions {
   std::filesystem::path cold;
   IoEngine store_io = IoEngine::kAuto;
   std::uint64_t warm_bytes = std::numeric_limits<std::uint64_t>::max();
-  std::uint64_t ram_bytes = 0;  // after parsing: never 0
-  unsigned threads = 0;         // after parsing: never 0
+  std::uint64_t ram_bytes = 0;
+  unsigned threads = 0;  // after parsing: never 0
   unsigned intra_op = 1;
   std::string device = "cpu";
 
@@ -90,21 +80,21 @@ struct TrainOptions {
 };
 
 // Every setting as it is written to config.toml, in order.
-struct Setting {
-  std::string key;
-  std::string value;    // TOML
-  bool changes_result;  // a run cannot be resumed with another value
-};
 std::vector<Setting> settings(const TrainOptions& options);
-std::string to_toml(const std::vector<Setting>& settings);
 
 struct TrainCommand {
   TrainOptions options;
   std::optional<std::string> print;  // --help, --version, --print-config: print this and do nothing else
 };
 
+// Ranks that share this host's RAM, and this process's cores; itself included.
+struct RanksHere {
+  unsigned in_ram = 1;
+  unsigned on_cores = 1;
+};
+
 // Throws a usage Error for anything that is not understood or cannot work whatever the files contain. What is not given
 // and depends on the machine is divided by the ranks on this host.
-TrainCommand parse_train_command(int argc, const char* const* argv, unsigned ranks_here = 1);
+TrainCommand parse_train_command(int argc, const char* const* argv, RanksHere ranks_here = {});
 
 }  // namespace shoal

@@ -8,15 +8,16 @@
 #include <filesystem>
 #include <span>
 #include <thread>
+#include <utility>
 
 #include "store/error.h"
-#include "trainer/checkpoint_note.h"
+#include "store/size_text.h"
+#include "trainer/disk_check.h"
 #include "trainer/json_number.h"
 #include "trainer/report_html.h"
+#include "trainer/stop_signal.h"
 
 namespace shoal {
-
-std::atomic<bool> stop_requested{false};
 
 namespace {
 
@@ -34,6 +35,14 @@ json spread_json(const Spread& spread) {
   return layers;
 }
 
+// Where the rounds' uses of own records found them. Zeros are made where they are used: in RAM.
+json tiers_json(const RoundReport& report) {
+  const std::uint64_t misses = report.misses[0] + report.misses[1];
+  return {{"hot", report.hits[0] + report.hits[1] + report.zero_misses},
+          {"warm", misses - report.zero_misses - report.cold_misses},
+          {"cold", report.cold_misses}};
+}
+
 json times_json(const RoundTimes& times) {
   return {{"store", times.waiting_for_store},
           {"neighbours", times.waiting_for_neighbours},
@@ -44,22 +53,36 @@ json times_json(const RoundTimes& times) {
 }  // namespace
 
 TrainingResult Training::run() {
-  if (alone()) return run_all();
   try {
     return run_all();
-  } catch (const std::exception& error) {
+  } catch (...) {
     // Before anything is destroyed: others wait for this rank, and taking a window down takes all of them.
-    const auto* const known = dynamic_cast<const Error*>(&error);
-    ranks_.fail(fmt::format("shoal-train: rank {} on {}: {}", ranks_.rank(), ranks_.host(), error.what()),
-                known != nullptr ? known->exit_code() : ExitCode::kFailure);
-    throw;
+    end_all_ranks(std::current_exception());
+    throw;  // a rank alone
+  }
+}
+
+// From any thread.
+void Training::end_all_ranks(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& caught) {
+    const Error named = with_rank(caught, ranks_);
+    const std::string message = fmt::format("shoal-train: {}", named.what());
+    progress_.note(message);
+    if (!alone()) ranks_.fail(message, named.exit_code());
   }
 }
 
 // All ranks find that they can start, before any of them writes something.
 void Training::check_everywhere() {
   requirements_.check_ram();
-  if (!options_.resume) requirements_.check_disk();
+  if (const std::string remark = check_disk(options_, requirements_, ranks_); !remark.empty()) progress_.say(remark);
+  if (options_.slow_rank.factor != 1 && options_.slow_rank.rank >= ranks_.size()) {
+    throw Error(fmt::format("--slow-rank {}: there is no such rank; the last one is {}", options_.slow_rank.rank,
+                            ranks_.size() - 1),
+                ExitCode::kUsage);
+  }
   if (options_.pace == Pace::kFree && alone()) {
     progress_.say("--async free: a rank alone has nobody to be ahead of; it runs in rounds");
   }
@@ -83,26 +106,22 @@ void Training::check_everywhere() {
 
 TrainingResult Training::run_all() {
   check_everywhere();
-  if (ranks_.first()) statistics_ = statistics(experiment_.graph(), options_.mixing, options_.seed);
-  // A run that cannot start leaves nothing behind that was not there before.
-  const bool new_out = !std::filesystem::exists(options_.out);
-  const bool new_store = !std::filesystem::exists(place_.store);
   try {
     set_up();
   } catch (...) {
-    pipeline_.reset();
-    store_.reset();
-    files_.reset();
-    std::error_code ignored;
-    if (new_store) std::filesystem::remove_all(place_.store, ignored);
-    if (new_out && ranks_.first()) std::filesystem::remove_all(options_.out, ignored);
+    // Of several ranks others may have made something: stores.json goes on listing it.
+    if (alone()) undo_start();
     throw;
   }
+  started_ = true;
+  if (ranks_.first()) statistics_ = statistics(experiment_.graph(), mixing_of(options_), options_.seed);
   say_what_runs();
 
-  const std::uint64_t nodes_per_round = requirements_.records;
-  progress_.begin("training", (options_.rounds - rounds_done_) * nodes_per_round, options_.rounds, rounds_done_);
+  progress_.begin_training(options_.rounds, rounds_done_);
+  if (trace_) trace_->start_nodes();
   TrainingResult result;
+  meet();  // they may have been asked to stop while nodes were made
+  result.stopped = stopping_ && rounds_done_ < options_.rounds;
   for (plan_ahead(); !items_.empty() && !result.stopped; plan_ahead()) {
     const Item item = std::move(items_.front());
     items_.pop_front();
@@ -117,27 +136,32 @@ TrainingResult Training::run_all() {
     result.stopped = stopping_ && rounds_done_ < options_.rounds;
   }
   progress_.end();
-  if (trace_) {
-    trace_->write(options_.out / (ranks_.first() ? "trace.json" : fmt::format("trace-rank-{}.json", ranks_.rank())));
-  }
   if (result.stopped) {
     if (checkpointed_ != rounds_done_) checkpoint();
-    return result;
+    result.rounds_done = rounds_done_;
+    result.checkpoint = fmt::format("the checkpoint is in {}", place_.store.string());
+    if (!alone()) result.checkpoint += fmt::format(" and in the other ranks' folders ({})", RunStores::kFile);
   }
+  if (trace_) write_trace();
+  if (result.stopped) return result;
 
   result.summary = summary();
   if (ranks_.first()) {
     files_->write("nodes.csv", nodes_csv());
     files_->write("summary.json", result.summary.dump(2) + "\n");
-    files_->write("report.html", report_html(files_->folder(), result.summary));
+    files_->write("report.html", report_html(files_->folder(), result.summary, statistics_));
   }
-  if (options_.checkpoint_every == 0) {
-    // Nobody could go on from it.
-    pipeline_.reset();
-    store_.reset();
-    StateStore::remove(requirements_.store);
-  }
+  if (options_.checkpoint_every == 0) discard_stores();
   return result;
+}
+
+void Training::write_trace() {
+  trace_->write(options_.out / (ranks_.first() ? "trace.json" : fmt::format("trace-rank-{}.json", ranks_.rank())));
+  const Trace::Report report = trace_->report();
+  if (report.left_out == 0) return;
+  progress_.say(
+      fmt::format("trace.json has all {} rounds, and the nodes of the first {}: {} events found no room in {}",
+                  report.rounds, report.rounds_with_nodes, report.left_out, size_text(Trace::kBytes)));
 }
 
 std::shared_ptr<const AccessPlan> Training::over_all(StepKind kind) const {
@@ -156,7 +180,7 @@ std::shared_ptr<const AccessPlan> Training::over_all(StepKind kind) const {
 void Training::inspect(Population* population) {
   InspectWork work(*experiment_.layout, share_, options_.threads, population);
   if (population != nullptr) store_->plan(over_all(StepKind::kInspect));
-  add_to_totals(pipeline_->run(work));
+  totals_.lower_bound += pipeline_->run(work).lower_bound_bytes;
   gather_lines(work);
 }
 
@@ -176,7 +200,11 @@ void Training::plan_ahead() {
       evaluate_next_ = false;
     } else if (next_round_ < options_.rounds) {
       item.round = next_round_++;
-      LocalPlan local = share_.localize(experiment_.algorithm->plan(item.round));
+      const RoundPlan plan = experiment_.algorithm->plan(item.round);
+      LocalPlan local = share_.localize(plan);
+      item.own_steps = experiment_.node_steps(local.plan, ranks_.rank(), ranks_.size());
+      // Where ranks go their own pace, nobody knows how far the others are.
+      item.all_steps = free() ? item.own_steps : experiment_.node_steps(plan, 0, 1);
       item.plan = std::move(local.plan);
       item.guest_versions = std::move(local.guest_versions);
       evaluate_next_ = evaluation_due(item.round);
@@ -200,7 +228,7 @@ bool Training::evaluation_due(std::uint64_t round) const {
 // All ranks have done their part of the round: what they published may become visible, and what it replaces may go.
 // They also agree whether one of them was asked to stop.
 void Training::meet() {
-  std::int64_t stops = stop_requested ? 1 : 0;
+  std::int64_t stops = stop_requested() ? 1 : 0;
   ranks_.sum(std::span(&stops, 1));
   stopping_ = stops > 0;
 }
@@ -211,17 +239,23 @@ void Training::keep_pace(std::uint64_t round) {
   while (neighbours_->slowest() + options_.max_lag < round) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-Training::Tally Training::add_up(const RoundFigures& own, const RoundReport& report,
-                                 const NeighbourFigures& neighbours) {
-  if (alone()) return {own, report, neighbours};
+// Returns the seconds.
+double Training::wait_for_others(std::uint64_t round, const std::function<void()>& wait) {
+  const Clock::time_point begin = Clock::now();
+  wait();
+  if (trace_ && !alone()) trace_->add_to_round("waiting for neighbours", begin, Clock::now(), round);
+  return seconds_since(begin);
+}
+
+Training::Tally Training::add_up(const Tally& own) {
+  if (alone()) return own;
   // Ranks that keep the same record have made the same steps and found the same loss.
   const bool count_loss = !share_.whole() || ranks_.first();
-  const auto limbs = (count_loss ? own.loss_sum : FixedSum()).limbs();
+  const auto limbs = (count_loss ? own.figures.loss_sum : FixedSum()).limbs();
   std::vector<std::int64_t> numbers(limbs.begin(), limbs.end());
-  RoundFigures figures = own;
-  RoundReport sum = report;
+  Tally all = own;
+  auto& [figures, sum, remote, checkpoint_bytes] = all;
   if (!count_loss) figures.trained = sum.steps = 0;
-  NeighbourFigures remote = neighbours;
   std::uint64_t* const counts[] = {&figures.trained,
                                    &figures.node_steps,
                                    &sum.steps,
@@ -229,10 +263,13 @@ Training::Tally Training::add_up(const RoundFigures& own, const RoundReport& rep
                                    &sum.hits[1],
                                    &sum.misses[0],
                                    &sum.misses[1],
+                                   &sum.zero_misses,
+                                   &sum.cold_misses,
                                    &sum.slab_bytes_read,
                                    &sum.slab_bytes_written,
-                                   &sum.cold_bytes_read,
-                                   &sum.cold_bytes_written,
+                                   &sum.cold_file_bytes_read,
+                                   &sum.cold_file_bytes_written,
+                                   &checkpoint_bytes,
                                    &sum.lower_bound_bytes,
                                    &sum.guest_fetches,
                                    &sum.guests,
@@ -250,39 +287,43 @@ Training::Tally Training::add_up(const RoundFigures& own, const RoundReport& rep
     ranks_.sum_at_first(sums);
     if (everybody_) everybody_->unpack(sums);
   }
-  return {figures, sum, remote};
+  return all;
 }
 
 void Training::train(const Item& item) {
   const Clock::time_point begin = Clock::now();
   const double learning_rate = learning_rate_.at(item.round);
+  progress_.begin_round(item.own_steps, item.all_steps);
   train_work_->begin(item.round, item.plan, learning_rate, options_.local_steps);
+  double waited = 0;  // for others' rounds, outside of the pipeline
   if (free()) {
-    keep_pace(item.round);
+    waited += wait_for_others(item.round, [&] { keep_pace(item.round); });
     neighbours_->expect_any(item.round + 1);
   } else if (neighbours_) {
     neighbours_->expect(item.guest_versions);
   }
   const RoundReport own_report = pipeline_->run(*train_work_, [&] {
-    if (!free()) meet();
+    if (!free()) wait_for_others(item.round, [&] { meet(); });
   });
   if (free() && together(item.round)) {
     neighbours_->announce(options_.rounds + options_.max_lag);
-    ranks_.barrier();
+    waited += wait_for_others(item.round, [&] { ranks_.barrier(); });
   }
   const RoundFigures own_figures = train_work_->figures();
   const NeighbourFigures remote = neighbours_ ? neighbours_->take_figures() : NeighbourFigures{};
-  const Tally all =
-      together(item.round) ? add_up(own_figures, own_report, remote) : Tally{own_figures, own_report, remote};
+  const Tally own{own_figures, own_report, remote, std::exchange(checkpoint_bytes_, 0)};
+  const Tally all = together(item.round) ? add_up(own) : own;
   const RoundFigures& figures = all.figures;
   const RoundReport& report = all.report;
-  const RoundTimes& times = pipeline_->times();
+  RoundTimes times = pipeline_->times();
+  times.waiting_for_neighbours += waited;
   const Spread spread = together(item.round) ? all_nodes().spread() : population_->spread();
   const double loss = figures.loss();
   const double seconds = seconds_since(begin);
-  if (trace_) trace_->add("round", Trace::kMainLane, begin, Clock::now(), item.round);
+  if (trace_) trace_->end_round(begin, Clock::now(), item.round);
 
-  add_to_totals(own_report);
+  progress_.end_steps(figures.node_steps, seconds);
+  totals_.lower_bound += own_report.lower_bound_bytes;
   totals_.remote_lower_bound += own_report.guests * experiment_.layout->state().record_bytes(Part::kPublic);
   totals_.neighbours.add(remote);
   totals_.node_steps += own_figures.node_steps;
@@ -294,12 +335,16 @@ void Training::train(const Item& item) {
   totals_.times.waiting_for_compute += times.waiting_for_compute;
   totals_.times.waiting_for_write_back += times.waiting_for_write_back;
 
-  if (figures.trained > 0 && !std::isfinite(loss) && !warned_) {
-    progress_.say(fmt::format("round {}: the loss is not a number any more; try a smaller --lr", item.round));
-    warned_ = true;
+  const bool lost = figures.trained > 0 && !std::isfinite(loss);
+  if (warning_.empty() && (lost || !own_figures.warning.empty())) {
+    warning_ = fmt::format(
+        "round {}: {}", item.round,
+        own_figures.warning.empty() ? "the loss is not a number any more; try a smaller --lr" : own_figures.warning);
+    progress_.warn(warning_);
   }
   line_ = {{"round", item.round},
            {"acting", report.steps},
+           {"trained", figures.trained},
            {"node_steps", figures.node_steps},
            {"loss", json_number(loss)},
            {"learning_rate", learning_rate},
@@ -307,10 +352,12 @@ void Training::train(const Item& item) {
            {"layers", spread_json(spread)},
            {"seconds", seconds},
            {"node_steps_per_second", seconds > 0 ? static_cast<double>(figures.node_steps) / seconds : 0},
+           {"tier_hits", tiers_json(report)},
            {"hits", {{"public", report.hits[0]}, {"private", report.hits[1]}}},
            {"misses", {{"public", report.misses[0]}, {"private", report.misses[1]}}},
-           {"bytes_read", report.slab_bytes_read + report.cold_bytes_read},
-           {"bytes_written", report.slab_bytes_written + report.cold_bytes_written},
+           {"bytes_read", report.slab_bytes_read + report.cold_file_bytes_read},
+           {"bytes_written", report.slab_bytes_written + report.cold_file_bytes_written},
+           {"checkpoint_bytes", all.checkpoint_bytes},
            {"lower_bound_bytes", report.lower_bound_bytes},
            {"remote_bytes", all.neighbours.bytes()},
            {"stall_seconds", times_json(times)},
@@ -325,7 +372,7 @@ void Training::train(const Item& item) {
 void Training::evaluate(const Item& item) {
   const Clock::time_point begin = Clock::now();
   evaluate_work_->begin(evaluated_here_.size());
-  add_to_totals(pipeline_->run(*evaluate_work_));
+  totals_.lower_bound += pipeline_->run(*evaluate_work_).lower_bound_bytes;
   if (!alone()) {
     const auto packed = ranks_.gather(evaluate_work_->pack(evaluated_here_));
     if (!ranks_.first()) {
@@ -355,42 +402,39 @@ void Training::evaluate(const Item& item) {
                  {"samples", score.samples}};
   line_["accuracy"] = evaluation_;
   totals_.evaluation_seconds += seconds_since(begin);
-  if (trace_) trace_->add("evaluation", Trace::kMainLane, begin, Clock::now(), item.round);
+  if (trace_) trace_->add_to_round("evaluation", begin, Clock::now(), item.round);
 }
 
 void Training::finish_round(std::uint64_t round) {
   rounds_done_ = round + 1;
   if (files_) files_->add_metrics(line_);
-  std::string figures = fmt::format("loss {:.4f}", loss_);
+  std::string figures = line_["trained"] > 0 ? fmt::format("loss {:.4f}", loss_) : "nobody trained";
   if (!evaluation_.is_null()) figures += fmt::format(", accuracy {:.4f}", evaluation_["mean"].get<double>());
-  progress_.round_done(round, figures);
+  progress_.round_done(figures);
   const std::uint64_t every = options_.checkpoint_every;
   if (every > 0 && (rounds_done_ % every == 0 || rounds_done_ == options_.rounds)) checkpoint();
 }
 
 void Training::checkpoint() {
   const Clock::time_point begin = Clock::now();
-  const std::string note = CheckpointNote::of(rounds_done_, options_).text();
+  const std::string said = note(rounds_done_).text();
+  if (files_) files_->sync_metrics();  // whoever goes on from here finds the lines of all rounds before
   if (ranks_.first()) {
     // Rank 0's is the one that counts, and is made when all others have theirs and still know the one before.
     ranks_.barrier();
-    store_->checkpoint(note);
+    store_->checkpoint(said);
     ranks_.barrier();
   } else {
-    store_->prepare_checkpoint(note);
+    store_->prepare_checkpoint(said);
     ranks_.barrier();
     ranks_.barrier();
     store_->commit_checkpoint();
   }
   checkpointed_ = rounds_done_;
+  const std::uint64_t written = store_->report().checkpoint_bytes_written;
+  checkpoint_bytes_ += written - std::exchange(totals_.checkpoint_bytes, written);
   totals_.checkpoint_seconds += seconds_since(begin);
-  if (trace_) trace_->add("checkpoint", Trace::kMainLane, begin, Clock::now(), rounds_done_);
-}
-
-void Training::add_to_totals(const RoundReport& report) {
-  totals_.bytes_read += report.slab_bytes_read + report.cold_bytes_read;
-  totals_.bytes_written += report.slab_bytes_written + report.cold_bytes_written;
-  totals_.lower_bound += report.lower_bound_bytes;
+  if (trace_) trace_->add_to_round("checkpoint", begin, Clock::now(), rounds_done_ - 1);
 }
 
 }  // namespace shoal

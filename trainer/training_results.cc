@@ -1,11 +1,17 @@
 // What a run leaves behind: the summary and a line per node.
 #include <fmt/format.h>
-#include <sys/resource.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <map>
 #include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "store/size_text.h"
 #include "trainer/json_number.h"
@@ -16,10 +22,27 @@ namespace {
 
 using nlohmann::json;
 
+// Not getrusage(): that also counts the process which started this one, before it became this program.
 std::uint64_t peak_rss() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+  std::ifstream status("/proc/self/status");
+  constexpr std::string_view kName = "VmHWM:";
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(kName)) return std::stoull(line.substr(kName.size())) * 1024;
+  }
+  return 0;
+}
+
+std::string text_of(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+json modes_json(const StoreReport& store) {
+  json modes = json::array();
+  for (const ModeReport& mode : store.modes) {
+    modes.push_back(
+        {{"what", mode.what}, {"requested", mode.requested}, {"actual", mode.actual}, {"reason", mode.reason}});
+  }
+  return modes;
 }
 
 }  // namespace
@@ -49,15 +72,43 @@ void Training::say_what_runs() {
   if (free()) {
     progress_.say("  free       ranks do not wait for each other: the result depends on their speeds, run by run");
   }
+  if (experiment_.model->random() && options_.threads > 1) {
+    progress_.say(
+        "  random     the model draws random numbers (dropout), so its steps run one at a time: --threads 1 with "
+        "--intra-op uses the cores");
+  }
   const std::string& note = experiment_.network.note;
-  progress_.say(fmt::format("  network    {}: {} edges, degree {} to {}, diameter about {}, spectral gap {:.3g}{}{}",
-                            options_.graph, statistics_.edges, statistics_.least_degree, statistics_.largest_degree,
-                            statistics_.diameter_estimate, statistics_.spectral_gap,
-                            statistics_.connected ? "" : " (not connected)", note.empty() ? "" : "; " + note));
-  for (const ModeReport& mode : store_->report().modes) {
-    if (mode.degraded()) {
-      progress_.say(fmt::format("  {}: {} instead of {} ({})", mode.what, mode.actual, mode.requested, mode.reason));
+  progress_.say(
+      fmt::format("  network    {}: {}{}", options_.graph, statistics_.text(), note.empty() ? "" : "; " + note));
+  say_degraded_modes();
+}
+
+// Each once, with the ranks that have it; every rank's own in its log.
+void Training::say_degraded_modes() {
+  const std::string own = modes_json(store_->report()).dump();
+  std::vector<std::string> all = {own};
+  if (const auto gathered = ranks_.gather(std::as_bytes(std::span(own))); ranks_.first()) {
+    all.clear();
+    std::ranges::transform(gathered, std::back_inserter(all), text_of);
+  }
+  struct Found {
+    std::string reason;  // the first rank's
+    std::vector<std::size_t> ranks;
+  };
+  std::map<std::string, Found> degraded;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    for (const json& mode : json::parse(all[rank])) {
+      const auto word = [&](const char* key) { return mode[key].get<std::string>(); };
+      if (word("actual") == word("requested")) continue;
+      Found& found = degraded[fmt::format("{}: {} instead of {}", word("what"), word("actual"), word("requested"))];
+      if (found.ranks.empty()) found.reason = word("reason");
+      found.ranks.push_back(rank);
     }
+  }
+  for (const auto& [what, found] : degraded) {
+    const bool everywhere = found.ranks.size() == all.size();
+    progress_.say(fmt::format("  {} ({}){}", what, found.reason,
+                              everywhere ? "" : fmt::format(", on rank {}", fmt::join(found.ranks, ", "))));
   }
 }
 
@@ -70,9 +121,14 @@ json Training::of_this_rank() const {
           {"nodes", share_.nodes()},
           {"node_steps", totals_.node_steps},
           {"peak_rss_bytes", peak_rss()},
+          {"modes", modes_json(store)},
           {"store_bytes", store.slab_bytes + store.cold_bytes},
-          {"bytes_read", totals_.bytes_read},
-          {"bytes_written", totals_.bytes_written},
+          {"store_file_bytes", store.slab_file_bytes + store.cold_bytes},
+          {"bytes_read", store.bytes_read},
+          {"bytes_written", store.bytes_written},
+          {"checkpoint_bytes", store.checkpoint_bytes_written},
+          {"cold_bytes_read", store.cold_bytes_read},
+          {"cold_bytes_written", store.cold_bytes_written},
           {"lower_bound_bytes", totals_.lower_bound},
           {"mix_seconds", totals_.times.mix},
           {"compute_seconds", totals_.times.compute},
@@ -124,8 +180,7 @@ json Training::summary() {
   const std::string own = of_this_rank().dump();
   json per_rank = json::array();
   for (const auto& text : ranks_.gather(std::as_bytes(std::span(own)))) {
-    const auto* const begin = reinterpret_cast<const char*>(text.data());
-    per_rank.push_back(json::parse(begin, begin + text.size()));
+    per_rank.push_back(json::parse(text_of(text)));
   }
   if (!ranks_.first()) return {};
   const auto total = [&](const char* key) {
@@ -163,11 +218,6 @@ json Training::summary() {
   for (std::size_t tag = 0; tag < kMemoryTagCount; ++tag) {
     memory[std::string(name(static_cast<MemoryTag>(tag)))] = store.memory[tag];
   }
-  json modes = json::array();
-  for (const ModeReport& mode : store.modes) {
-    modes.push_back(
-        {{"what", mode.what}, {"requested", mode.requested}, {"actual", mode.actual}, {"reason", mode.reason}});
-  }
   const double wall = std::chrono::duration<double>(Clock::now() - start_).count();
   const double training = totals_.training_seconds;
   json result = {
@@ -192,8 +242,12 @@ json Training::summary() {
       {"least_ram_bytes", requirements_.least_ram_bytes},
       {"peak_rss_bytes", largest("peak_rss_bytes")},  // of any rank
       {"store_bytes", total("store_bytes")},
+      {"store_file_bytes", total("store_file_bytes")},
       {"bytes_read", total("bytes_read")},
       {"bytes_written", total("bytes_written")},
+      {"checkpoint_bytes", total("checkpoint_bytes")},
+      {"cold_bytes_read", total("cold_bytes_read")},
+      {"cold_bytes_written", total("cold_bytes_written")},
       {"lower_bound_bytes", total("lower_bound_bytes")},
       {"remote_bytes", remote["bytes"]},
       {"stall_seconds",
@@ -205,8 +259,9 @@ json Training::summary() {
       {"compute_seconds", mean_of("compute_seconds")},
       {"loss", json_number(loss_)},
       {"consensus_distance", json_number(consensus_distance_)},
+      {"warning", warning_.empty() ? json(nullptr) : json(warning_)},
       {"memory", memory},
-      {"modes", modes},
+      {"modes", per_rank[0]["modes"]},  // of rank 0
       {"graph",
        {{"edges", statistics_.edges},
         {"degree_min", statistics_.least_degree},
@@ -214,11 +269,19 @@ json Training::summary() {
         {"degree_max", statistics_.largest_degree},
         {"diameter_estimate", statistics_.diameter_estimate},
         {"spectral_gap", statistics_.spectral_gap},
+        {"spectral_gap_is_bound", statistics_.spectral_gap_is_bound},
         {"connected", statistics_.connected}}},
   };
   result["accuracy_mean"] = evaluation_.is_null() ? json(nullptr) : evaluation_["mean"];
   result["accuracy_mean_model"] = evaluation_.is_null() ? json(nullptr) : evaluation_["mean_model"];
   result["accuracy"] = evaluation_;
+  if (trace_) {
+    const Trace::Report trace = trace_->report();
+    result["trace"] = {{"events", trace.events},
+                       {"left_out", trace.left_out},
+                       {"rounds", trace.rounds},
+                       {"rounds_with_nodes", trace.rounds_with_nodes}};
+  }
   if (alone()) return result;
   result["per_rank"] = per_rank;
   if (share_.whole()) return result;
@@ -259,8 +322,8 @@ std::string Training::nodes_csv() const {
                                static_cast<double>(scores[place].correct) / static_cast<double>(scores[place].samples));
       }
     }
-    text +=
-        fmt::format("{},{},{:.6g},{},{},{}\n", node, graph.degree(node), line.loss, accuracy, line.steps, line.version);
+    const std::string loss = line.steps > 0 ? fmt::format("{:.6g}", line.loss) : std::string();
+    text += fmt::format("{},{},{},{},{},{}\n", node, graph.degree(node), loss, accuracy, line.steps, line.version);
   }
   return text;
 }

@@ -3,35 +3,20 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 #include <span>
 #include <string>
 
 #include "store/error.h"
 #include "store/size_text.h"
 #include "trainer/checkpoint_note.h"
-#include "trainer/random.h"
+#include "trainer/content_hash.h"
+#include "trainer/evaluation_sample.h"
+#include "trainer/found_store.h"
+#include "trainer/split.h"
 #include "trainer/training.h"
 
 namespace shoal {
 namespace {
-
-std::vector<NodeId> sample_of_nodes(const TrainOptions& options, NodeId records) {
-  const NodeId count = std::min(options.eval_nodes, records);
-  RandomStream random(options.seed, Purpose::kEvaluation);
-  std::set<NodeId> chosen;
-  while (chosen.size() < count) chosen.insert(random.below(records));
-  return {chosen.begin(), chosen.end()};
-}
-
-std::vector<std::byte> bytes_of(const std::string& text) {
-  const auto bytes = std::as_bytes(std::span(text));
-  return {bytes.begin(), bytes.end()};
-}
-
-std::string text_of(const std::vector<std::byte>& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 std::filesystem::path log_of(const TrainOptions& options, const Communicator& ranks) {
   if (options.log_dir.empty()) return {};
@@ -43,81 +28,94 @@ Team team_of(Communicator& ranks) {
   return {ranks.rank(), ranks.size(), [&ranks](std::span<std::int64_t> values) { ranks.sum(values); }};
 }
 
-// The same for every run with the same graph, ranks and seed. All nodes of an algorithm act equally often so far, so
-// all weigh the same; and a model that several of a rank's nodes read comes once, so that is what is counted.
-RankPartition partition_for(const Experiment& experiment, std::size_t ranks) {
-  return split_over_ranks(experiment.graph(), {}, static_cast<unsigned>(ranks), experiment.options.seed,
-                          experiment.order, Fewest::kRemoteReads);
-}
-
 Share share_of(const Experiment& experiment, const Communicator& ranks, PartitionFigures& printed) {
-  const TrainOptions& options = experiment.options;
-  if (ranks.size() > options.nodes) {
-    throw Error(fmt::format("{} ranks for {} nodes; a rank needs at least one", ranks.size(), options.nodes),
-                ExitCode::kUsage);
-  }
-  if (ranks.alone() || experiment.algorithm->records() < options.nodes) return Share(experiment.algorithm->records());
+  if (!is_split(experiment, ranks.size())) return Share(experiment.algorithm->records());
   RankPartition partition = partition_for(experiment, ranks.size());
-  if (ranks.first()) printed = figures(partition, experiment.graph(), options.seed);
+  if (ranks.first()) printed = figures(partition, experiment.graph(), experiment.options.seed);
   return Share(experiment.graph(), std::move(partition), ranks.rank());
 }
 
 }  // namespace
 
-Training::Training(const TrainOptions& options, Communicator& ranks)
+Error with_rank(const std::exception& error, const Communicator& ranks) {
+  const auto* const known = dynamic_cast<const Error*>(&error);
+  const std::string name = ranks.alone() ? "" : ranks.name() + ": ";
+  return Error(name + error.what(), known != nullptr ? known->exit_code() : ExitCode::kFailure);
+}
+
+Training::Training(const TrainOptions& options, Communicator& ranks,
+                   decltype(StoreOptions::device_hook) device_hook) try
     : ranks_(ranks),
       experiment_(options, team_of(ranks)),
       options_(experiment_.options),
       share_(share_of(experiment_, ranks, partition_figures_)),
-      place_(store_place(options, ranks)),
-      requirements_(experiment_, share_, place_),
-      progress_(options.quiet || !ranks.first() ? Talk::kQuiet : Talk::kProgress, log_of(options, ranks)),
+      place_(store_place(options, RankNumbers::of(ranks))),
+      requirements_(experiment_, ShareSize(experiment_, share_), place_),
+      contents_(content_hashes(experiment_)),
+      owners_(owners_hash(share_, options_.nodes)),
+      progress_(!ranks.first()  ? Talk::kNothing
+                : options.quiet ? Talk::kWarnings
+                                : Talk::kProgress,
+                log_of(options, ranks)),
       learning_rate_(options.lr_schedule, options.learning_rate, options.warmup_rounds, options.rounds),
-      start_(Clock::now()) {}
+      start_(Clock::now()) {
+  requirements_.store.device_hook = std::move(device_hook);
+  // Until it has started, this thread sees every failure by itself, and cleans up. Then it may be waiting for others
+  // who wait for the store.
+  requirements_.store.on_failure = [this](const std::exception_ptr& error) {
+    if (started_ && !alone()) end_all_ranks(error);
+  };
+  ranks_.on_failure([this](const std::string& message) { progress_.note(message); });
+} catch (const std::exception& error) {
+  throw with_rank(error, ranks);
+}
 
-Training::~Training() = default;
+Training::~Training() { ranks_.on_failure({}); }
 
 void Training::set_up() {
-  const RunFiles::Start start = options_.resume      ? RunFiles::Start::kResume
-                                : options_.overwrite ? RunFiles::Start::kOverwrite
-                                                     : RunFiles::Start::kNew;
-  if (ranks_.first()) {
-    RunFiles::check(options_.out, start);
-    if (options_.resume) {
-      CheckpointNote::of_config(RunFiles::read_config(options_.out), options_).require_same(options_);
-    }
+  choose_stores();
+  if (!share_.whole()) open_window();
+  if (options_.device.starts_with("cuda")) pin_frames();
+  if (options_.strict) on_all_ranks([&] { require_modes(); });
+  if (options_.trace) start_trace();
+  take_stores();
+  if (neighbours_) neighbours_->connect(store_->id());
+  const std::vector<std::byte> first = experiment_.first_state();
+  on_all_ranks([&] {
+    make_workers(first);
+    if (moving()) move_nodes();
+    if (!options_.resume) create_population(first);
+  });
+  if (moving()) {
+    checkpoint();
+    leave_former_stores();
   }
-  if (!share_.whole()) {
-    open_window();
-  } else if (options_.device.starts_with("cuda")) {
-    pin_frames();
-  }
-  open_store();
-  if (ranks_.first()) files_ = std::make_unique<RunFiles>(options_.out, start);
-  if (options_.strict) {
-    for (const ModeReport& mode : store_->report().modes) {
-      if (!mode.degraded()) continue;
-      throw Error(fmt::format("--strict: {} is {} where {} was asked for: {}", mode.what, mode.actual, mode.requested,
-                              mode.reason));
-    }
-  }
-  if (options_.trace) trace_ = std::make_unique<Trace>();
+  if (options_.resume) take_up_checkpoint();
+  new_folders_.clear();
+  made_store_ = false;
+  if (!ranks_.first()) return;
+  write_stores({places_, {}});
+  if (!experiment_.network.names.empty()) files_->write("node_names.csv", names_csv());
+  files_->write("config.toml", to_toml(settings(options_)));  // last: where it is, all else is there
+}
+
+// And what else the rounds need beside the store.
+void Training::make_workers(const std::vector<std::byte>& first) {
   prepare_tensor_library(options_.intra_op);
   pipeline_ =
       std::make_unique<NodePipeline>(*store_, options_.threads, trace_.get(), prepare_worker_thread, options_.intra_op);
   const NodeLayout& layout = *experiment_.layout;
   context_ = std::make_unique<WorkerContext>(
-      WorkerContext{layout, *experiment_.optimizer, experiment_.sampler.get(), workers_});
+      WorkerContext{layout, *experiment_.optimizer, experiment_.sampler.get(), workers_, &progress_});
   for (unsigned i = 0; i < options_.threads; ++i) {
     workers_.push_back(std::make_unique<Worker>(*context_, experiment_.model->make_learner()));
   }
-  const std::vector<std::byte> first = experiment_.first_state();
   const float* const parameters = layout.parameters(first.data());
   const std::vector<float> reference(parameters, parameters + layout.flat_size());
   population_ = std::make_unique<Population>(layout, reference);
   if (!share_.whole() && ranks_.first()) everybody_ = std::make_unique<Population>(layout, reference);
   const SlowRank& slow = options_.slow_rank;
-  train_work_ = std::make_unique<TrainWork>(*experiment_.algorithm, layout, share_, workers_, *population_, progress_,
+  train_work_ = std::make_unique<TrainWork>(*experiment_.algorithm, layout, share_, workers_, *population_,
                                             store_->places(), slow.rank == ranks_.rank() ? slow.factor : 1);
   evaluate_work_ = std::make_unique<EvaluateWork>(layout, workers_, experiment_.sampler.get(), options_.eval_samples);
   evaluated_ = sample_of_nodes(options_, experiment_.algorithm->records());
@@ -125,19 +123,16 @@ void Training::set_up() {
     const bool here = share_.whole() ? ranks_.first() : share_.owns(evaluated_[number]);
     if (here) evaluated_here_.push_back(number);
   }
+}
 
-  if (moving()) move_population();
-  if (options_.resume) {
-    take_up_checkpoint();
-  } else {
-    create_population(first);
-  }
-  const std::vector<StorePlace> places = all_places(place_, ranks_);
-  if (!ranks_.first()) return;
-  // After the checkpoint's settings were found to be the same; and where there is a config.toml, all else is there.
-  files_->write(kStoresFile, stores_text(places));
-  files_->write("config.toml", to_toml(settings(options_)));
-  if (!experiment_.network.names.empty()) files_->write("node_names.csv", names_csv());
+void Training::start_trace() {
+  trace_ = std::make_unique<Trace>();
+  requirements_.store.on_stall = [trace = trace_.get()](Stall stall, Clock::time_point from, Clock::time_point to) {
+    const char* const name = stall == Stall::kWriteBack    ? "waiting for write-back"
+                             : stall == Stall::kNeighbours ? "waiting for neighbours"
+                                                           : "waiting for reads";
+    trace->add(name, Trace::kStoreLane, from, to);
+  };
 }
 
 // The store's memory, where other ranks can read it.
@@ -157,106 +152,39 @@ void Training::open_window() {
   store.seal_public = ranks_.least(window_->reads_one_sided() ? 0 : 1) == 0;
 }
 
-void Training::open_store() {
-  StoreOptions& options = requirements_.store;
-  if (options_.resume) former_ = former_places();
-  if (!options_.resume || moving()) {
-    // What lies where the nodes are to be moved to is left from a move that was interrupted.
-    if (moving()) options.overwrite = true;
-    create_store();
-  } else if (ranks_.first()) {
-    // A checkpoint is one that all ranks have, and rank 0 makes its own last.
-    store_ = StateStore::open(options);
-    ranks_.broadcast(bytes_of(std::to_string(store_->checkpoint_count())));
-  } else {
-    options.open_epoch = std::stoull(text_of(ranks_.broadcast({})));
-    store_ = StateStore::open(options);
+// With a store that is gone again: a mode that was not given must not cost the run that is to be overwritten.
+void Training::require_modes() {
+  StoreOptions trial = requirements_.store;
+  trial.directory /= "trial";
+  if (!trial.cold_directory.empty()) trial.cold_directory /= "trial";
+  trial.peers = nullptr;
+  trial.guests = 0;
+  trial.listing = {};
+  trial.serving_frames = 0;
+  remember_new_folders(trial.directory);
+  if (!trial.cold_directory.empty()) remember_new_folders(trial.cold_directory);
+  const std::vector<ModeReport> modes = StateStore::create(trial)->report().modes;
+  StateStore::remove(trial);
+  remove_new_folders();
+  for (const ModeReport& mode : modes) {
+    if (!mode.degraded()) continue;
+    throw Error(fmt::format("--strict: {} is {} where {} was asked for: {}", mode.what, mode.actual, mode.requested,
+                            mode.reason));
   }
-  if (neighbours_) neighbours_->connect(store_->id());
-}
-
-// All ranks have a new store, or none: what the others made would stand in the way of the next attempt.
-void Training::create_store() {
-  std::exception_ptr error;
-  try {
-    store_ = StateStore::create(requirements_.store);
-  } catch (...) {
-    error = std::current_exception();
-  }
-  std::int64_t failures = error ? 1 : 0;
-  ranks_.sum(std::span(&failures, 1));
-  if (failures == 0) return;
-  if (!error) {
-    store_.reset();
-    StateStore::remove(requirements_.store);
-  }
-  ranks_.barrier();
-  if (error) std::rethrow_exception(error);
-  ranks_.barrier();  // nobody comes: the rank that failed ends all of them
-}
-
-// Where the stores of the run that is resumed are, by rank.
-std::vector<StorePlace> Training::former_places() {
-  const std::string text = ranks_.first() ? stores_text(read_stores(options_.out)) : std::string();
-  return parse_stores(text_of(ranks_.broadcast(bytes_of(text))));
-}
-
-// The run had another number of ranks: every rank takes its nodes from the stores that had them. Nothing is lost if it
-// is interrupted: until all are durable in their new places, stores.json names the old ones.
-void Training::move_population() {
-  std::vector<StoreOptions> former(former_.size());
-  for (std::size_t rank = 0; rank < former_.size(); ++rank) {
-    former[rank].directory = former_[rank].store;
-    former[rank].cold_directory = former_[rank].cold;
-    if (!std::filesystem::exists(former_[rank].store)) {
-      throw Error(fmt::format(
-          "--resume: the run had {} ranks and now has {}, so its nodes are moved; but the store of "
-          "its rank {} is not there: {}. Make it readable on {}, or start {} ranks",
-          former_.size(), ranks_.size(), rank, former_[rank].store.string(), ranks_.host(), former_.size()));
-    }
-  }
-  CheckpointNote note;
-  std::uint64_t epoch = 0;
-  {
-    const CheckpointInfo last = StateStore::checkpoints(former[0]).back();
-    if (last.note.empty()) throw no_checkpoint();
-    note = CheckpointNote::parse(last.note);
-    epoch = last.epoch;
-  }
-  for (StoreOptions& options : former) options.open_epoch = epoch;
-  note.require_same(options_);
-
-  const bool whole = experiment_.algorithm->records() < options_.nodes || former_.size() == 1;
-  const Share before = whole ? Share(experiment_.algorithm->records())
-                             : Share(experiment_.graph(), partition_for(experiment_, former_.size()), 0);
-  progress_.begin(fmt::format("moving nodes from {} to {} ranks", former_.size(), ranks_.size()), requirements_.records,
-                  0, 0);
-  {
-    MoveWork work(*experiment_.layout, share_, before, former, progress_);
-    store_->plan(over_all(StepKind::kCreate));
-    add_to_totals(pipeline_->run(work));
-  }
-  progress_.end();
-  rounds_done_ = note.rounds_done;
-  checkpoint();
-  const std::vector<StorePlace> places = all_places(place_, ranks_);
-  if (ranks_.first()) {
-    files_->write(kStoresFile, stores_text(places));
-    for (const StoreOptions& options : former) {
-      StateStore::remove(options);
-      // A rank's own folder goes with it; what else lies there stays.
-      std::error_code not_empty;
-      if (former.size() > 1) std::filesystem::remove(options.directory / "lock", not_empty);
-      if (former.size() > 1) std::filesystem::remove(options.directory, not_empty);
-    }
-  }
-  ranks_.barrier();
 }
 
 // A device copies from and to the frames by itself then; without it each copy would go through the driver's buffers.
 void Training::pin_frames() {
   if (options_.store_io == IoEngine::kMapped) return;  // records are used where the kernel keeps them
   StoreOptions& store = requirements_.store;
+  if (window_) {
+    registered_ = HostRegistration(store.region);
+    if (!registered_.refusal().empty()) {
+      progress_.say(fmt::format("{}: copies are slow, because the frames are not pinned: {}", options_.device,
+                                registered_.refusal()));
+    }
+    return;
+  }
   const MemoryPlan memory = MemoryPlan::for_options(store);
   const std::uint64_t others = requirements_.trainer_bytes + memory.total() - memory.arena;
   const std::uint64_t bytes = PinnedMemory::within(memory.arena, requirements_.ram_bytes - others);
@@ -273,32 +201,35 @@ void Training::pin_frames() {
 }
 
 void Training::create_population(const std::vector<std::byte>& first) {
-  progress_.begin("creating nodes", requirements_.records, 0, 0);
+  const Clock::time_point begin = Clock::now();
+  progress_.begin("creating nodes", requirements_.records);
   CreateWork work(*experiment_.model, *experiment_.layout, share_, options_.seed,
                   options_.init == InitialModels::kSame ? &first : nullptr, *population_, progress_);
   store_->plan(over_all(StepKind::kCreate));
-  add_to_totals(pipeline_->run(work));
+  totals_.lower_bound += pipeline_->run(work).lower_bound_bytes;
   progress_.end();
+  if (trace_) trace_->add_to_round("creating nodes", begin, Clock::now(), Trace::kNoNumber);
 }
 
-Error Training::no_checkpoint() const {
-  return Error(
-      fmt::format("--resume: the run in {} was ended before its first checkpoint; start it again with "
-                  "--overwrite",
-                  options_.out.string()));
+CheckpointNote Training::note(std::uint64_t rounds_done) const {
+  CheckpointNote note;
+  note.rounds_done = rounds_done;
+  note.take_settings(options_);
+  note.contents = contents_;
+  note.owners = owners_;
+  note.set_results_folder(options_.out, place_.store);
+  return note;
 }
 
 void Training::take_up_checkpoint() {
-  if (store_->checkpoint_note().empty()) throw no_checkpoint();
-  const CheckpointNote note = CheckpointNote::parse(store_->checkpoint_note());
-  note.require_same(options_);
-  if (note.rounds_done > options_.rounds) {
-    throw Error(fmt::format("--rounds {}: the checkpoint has {} rounds already", options_.rounds, note.rounds_done),
-                ExitCode::kUsage);
-  }
-  first_round_ = next_round_ = rounds_done_ = checkpointed_ = note.rounds_done;
+  const CheckpointNote then = CheckpointNote::parse(store_->checkpoint_note());
+  first_round_ = next_round_ = rounds_done_ = then.rounds_done;
+  checkpointed_ = rounds_done_;
+  // The store says where its run's results are: here, from now on.
+  const bool elsewhere = !same_folder(then.results_folder(place_.store), options_.out);
+  if (ranks_.least(elsewhere ? -1 : 0) < 0) checkpoint();
   for (std::uint64_t round = 0; round < first_round_; ++round) share_.localize(experiment_.algorithm->plan(round));
-  const nlohmann::json last = files_ ? files_->keep_metrics_before(first_round_) : nlohmann::json();
+  const nlohmann::json last = files_ ? continue_metrics() : nlohmann::json();
   if (!experiment_.algorithm->all_act() || first_round_ == options_.rounds) inspect(population_.get());
   if (first_round_ == options_.rounds && last.is_object()) {
     // Nothing is left to train: the figures are those of the last round.
@@ -306,6 +237,18 @@ void Training::take_up_checkpoint() {
     if (last.contains("accuracy")) evaluation_ = last["accuracy"];
     if (last["consensus_distance"].is_number()) consensus_distance_ = last["consensus_distance"].get<double>();
   }
+}
+
+// The lines of the rounds that are done, from where the run's results were until now. Returns the last one.
+nlohmann::json Training::continue_metrics() {
+  const std::filesystem::path from = former_out_.empty() ? options_.out : former_out_;
+  const nlohmann::json last = files_->continue_metrics(from, first_round_);
+  const std::uint64_t known = last.is_object() ? last["round"].get<std::uint64_t>() + 1 : 0;
+  if (known < first_round_) {
+    progress_.say(fmt::format("metrics.jsonl lacks the lines of rounds {} to {}: they are not in {}", known,
+                              first_round_ - 1, from.string()));
+  }
+  return last;
 }
 
 }  // namespace shoal

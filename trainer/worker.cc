@@ -1,6 +1,7 @@
 #include "trainer/worker.h"
 
 #include "pipeline/node_pipeline.h"
+#include "trainer/progress.h"
 
 namespace shoal {
 
@@ -14,8 +15,10 @@ std::span<float> Worker::scratch() {
 
 double Worker::gradient_of(NodeId node, std::uint64_t step, const float* point, std::byte* buffers) {
   if (context_.sampler != nullptr) context_.sampler->draw(node, step, batch_);
+  const double loss = learner_->gradient(node, step, batch_, point, buffers, gradient_.data());
   ++gradients_;
-  return learner_->gradient(node, step, batch_, point, buffers, gradient_.data());
+  if (context_.progress != nullptr) context_.progress->step_done();
+  return loss;
 }
 
 void Worker::descend(NodeStep& step, const float* base, const float* point, float* out) {

@@ -17,6 +17,7 @@
 
 namespace shoal {
 
+class Progress;
 class Worker;
 
 // What all workers share.
@@ -25,6 +26,7 @@ struct WorkerContext {
   const Optimizer& optimizer;
   const Sampler* sampler = nullptr;                     // null: the model makes its own data
   const std::vector<std::unique_ptr<Worker>>& workers;  // all of them, by number
+  Progress* progress = nullptr;                         // is told of every gradient; may be null
 };
 
 class Worker {

@@ -51,7 +51,7 @@ TEST(BenchOptions, RefusalsNameTheChoices) {
   EXPECT_THAT(refusal({"--engine", "sqlite"}), testing::HasSubstr("shoal-posix"));
   EXPECT_THAT(refusal({"--workload", "fill,dance"}), testing::HasSubstr("gossip-round"));
   EXPECT_THAT(refusal({"--layout", "vgg"}), testing::HasSubstr("lenet5-sgd"));
-  EXPECT_THAT(refusal({"--frobnicate"}), testing::HasSubstr("--queue-depth"));
+  EXPECT_THAT(refusal({"--queue-dept", "4"}), testing::HasSubstr("the nearest is --queue-depth"));
   EXPECT_THAT(refusal({"--ram", "1KiB"}), testing::HasSubstr("needs at least"));
 }
 

@@ -115,11 +115,11 @@ TEST_F(StoreBench, TunesAndReadsWhatItWroteAsAConfig) {
   ASSERT_EQ(tune.code, 0) << tune.err;
   const Outcome use = run("--config tuned.toml --print-config");
   EXPECT_EQ(use.code, 0) << use.err;
-  EXPECT_THAT(use.out, testing::HasSubstr("queue-depth="));
+  EXPECT_THAT(use.out, testing::HasSubstr("queue-depth = "));
   std::ofstream(here_.path() / "printed.toml") << use.out;
   const Outcome again = run("--config printed.toml --print-config");
   EXPECT_EQ(again.code, 0) << again.err;
-  EXPECT_THAT(again.out, testing::HasSubstr("gossip-round"));
+  EXPECT_EQ(again.out, use.out);
 }
 
 }  // namespace

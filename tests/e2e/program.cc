@@ -64,6 +64,8 @@ void Program::send(int signal) {
   if (running()) ::kill(pid_, signal);
 }
 
+std::string Program::said() const { return read_text(output_.path() / "err"); }
+
 Outcome Program::wait() {
   if (!ended_) SHOAL_CHECK(::waitpid(pid_, &status_, 0) == pid_);
   ended_ = true;
@@ -71,7 +73,7 @@ Outcome Program::wait() {
   if (WIFEXITED(status_)) outcome.code = WEXITSTATUS(status_);
   if (WIFSIGNALED(status_)) outcome.signal = WTERMSIG(status_);
   outcome.out = read_text(output_.path() / "out");
-  outcome.err = read_text(output_.path() / "err");
+  outcome.err = said();
   return outcome;
 }
 
@@ -95,6 +97,10 @@ Arguments on_ranks(unsigned ranks) {
   return {"mpirun", "-np", std::to_string(ranks), "--oversubscribe"};
 }
 
+Arguments on_ranks_or_hung(unsigned ranks) {
+  return Arguments{"timeout", "--kill-after", "10", "120"} + on_ranks(ranks);
+}
+
 Outcome run_program(const Arguments& arguments, const fs::path& folder, const Arguments& launcher) {
   return Program(arguments, folder, launcher).wait();
 }
@@ -116,6 +122,17 @@ std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   return lines;
+}
+
+std::vector<std::string> own_lines(const std::string& text) {
+  std::vector<std::string> lines = lines_of(text);
+  std::erase_if(lines, [](const std::string& line) { return !line.starts_with("shoal-train: "); });
+  return lines;
+}
+
+std::uint64_t rounds_in(const fs::path& out) {
+  const std::string text = read_text(out / "metrics.jsonl");
+  return static_cast<std::uint64_t>(std::count(text.begin(), text.end(), '\n'));
 }
 
 nlohmann::json summary_of(const fs::path& out) {

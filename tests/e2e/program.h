@@ -3,9 +3,11 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/store/temporary_directory.h"
@@ -34,6 +36,7 @@ class Program {
   bool running();
   void send(int signal);
   Outcome wait();
+  std::string said() const;  // on stderr, so far
   // The processes it has started and that run: of a launcher, its ranks on this host.
   std::vector<pid_t> children() const;
 
@@ -44,8 +47,16 @@ class Program {
   bool ended_ = false;
 };
 
+template <typename Condition>
+void wait_until(Program& program, Condition condition) {
+  while (program.running() && !condition()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 // Several ranks on this host, more than cores if need be; one: as without mpirun.
 Arguments on_ranks(unsigned ranks);
+// The same, and one that hangs is ended: its exit code is kHung.
+Arguments on_ranks_or_hung(unsigned ranks);
+inline constexpr int kHung = 124;
 
 Outcome run_program(const Arguments& arguments, const std::filesystem::path& folder, const Arguments& launcher = {});
 // Of a run that must end well.
@@ -54,6 +65,8 @@ nlohmann::json run_to_summary(const Arguments& arguments, const std::filesystem:
 
 std::string read_text(const std::filesystem::path& file);
 std::vector<std::string> lines_of(const std::string& text);
+std::vector<std::string> own_lines(const std::string& text);  // Shoal's messages, not mpirun's
+std::uint64_t rounds_in(const std::filesystem::path& out);    // so far, in metrics.jsonl
 nlohmann::json summary_of(const std::filesystem::path& out);
 // A line per round; a line that is cut off (its run was killed) is left out.
 std::vector<nlohmann::json> metrics_of(const std::filesystem::path& out);

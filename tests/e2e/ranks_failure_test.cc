@@ -5,7 +5,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <chrono>
 #include <fstream>
 #include <random>
 #include <thread>
@@ -16,22 +15,6 @@ namespace shoal {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::vector<std::string> own_lines(const std::string& text) {
-  std::vector<std::string> lines = lines_of(text);
-  std::erase_if(lines, [](const std::string& line) { return !line.starts_with("shoal-train: "); });
-  return lines;
-}
-
-std::uint64_t rounds_in(const fs::path& out) {
-  const std::string text = read_text(out / "metrics.jsonl");
-  return static_cast<std::uint64_t>(std::count(text.begin(), text.end(), '\n'));
-}
-
-template <typename Condition>
-void wait_until(Program& program, Condition condition) {
-  while (program.running() && !condition()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-}
 
 class RanksTest : public testing::Test {
  protected:
@@ -78,7 +61,14 @@ TEST_F(RanksFail, WithTheMessageOfTheOneThatCannotWrite) {
     fs::create_directory(here_.path() / disks);
     std::ofstream(place) << "a file";
     const Arguments arguments = small_ + Arguments{"--rounds", "2", "--store", disks + "/place-{rank}"};
-    expect_one_message(3, arguments, 1, fmt::format("rank {} on", rank));
+    const std::string message = fmt::format("shoal-train: rank {} on", rank);
+    const std::string logs = fmt::format("logs-{}", rank);
+    expect_one_message(3, arguments + Arguments{"--log-dir", logs}, 1, message);
+    for (const int each : {0, 1, 2}) {
+      const std::string log = read_text(here_.path() / logs / fmt::format("rank-{}.log", each));
+      EXPECT_THAT(log, testing::HasSubstr(message)) << "rank " << each;
+      EXPECT_EQ(log.find(message), log.rfind(message)) << log;
+    }
     // And nothing of the others stands in the way of the next attempt.
     fs::remove(place);
     const fs::path out = fmt::format("run-{}", rank);
@@ -95,6 +85,9 @@ TEST_F(RanksFail, OnceForWhatTheyDoNotUnderstand) {
                      "3 ranks for 2 nodes");
   expect_one_message(3, {"--quiet", "--model", "quadratic:8", "--nodes", "8", "--graph", "ring", "--ram", "1MiB"}, 2,
                      "at least");
+  for (const unsigned ranks : {1U, 3U}) {
+    expect_one_message(ranks, small_ + Arguments{"--slow-rank", "3:10x"}, 2, "--slow-rank 3: there is no such rank");
+  }
   EXPECT_TRUE(fs::is_empty(here_.path()));
 }
 
@@ -110,43 +103,61 @@ TEST_F(RanksFail, WhereAnotherRunUsesOneOfTheStores) {
   EXPECT_TRUE(first.running());
 }
 
-using RanksInterrupted = RanksTest;
+class RanksInterrupted : public RanksTest {
+ protected:
+  // Three of them; four times one is killed, and the run goes on from its last checkpoint. The results in "pieces" are
+  // those in "whole".
+  void run_with_kills(const Arguments& arguments) {
+    const fs::path pieces = here_.path() / "pieces";
+    int kills = 0;
+    Arguments how;
+    for (bool done = false; !done;) {
+      ASSERT_LT(kills, 20);
+      Program program(arguments + Arguments{"--checkpoint-every", "1", "--out", "pieces"} + how, here_.path(),
+                      on_ranks(3));
+      if (kills == 0) {
+        // While they start, make windows, create nodes.
+        std::this_thread::sleep_for(std::chrono::milliseconds(300 + random_() % 900));
+      } else if (kills < 4) {
+        const std::uint64_t target = rounds_in(pieces) + 1 + random_() % 5;
+        wait_until(program, [&] { return rounds_in(pieces) >= target; });
+        std::this_thread::sleep_for(std::chrono::microseconds(random_() % 20'000));
+      }
+      if (kills < 4) kill_one_of(program);
+      const Outcome outcome = program.wait();
+      if (outcome.code == 0) {
+        done = true;
+      } else if (outcome.err.find("--resume: ") != std::string::npos) {
+        EXPECT_THAT(outcome.err, testing::AnyOf(testing::HasSubstr("there is no run in"),
+                                                testing::HasSubstr("before its first checkpoint")));
+        how = {"--overwrite"};
+      } else {
+        ASSERT_LT(kills, 4) << outcome.err;
+        EXPECT_EQ(outcome.out, "");
+        ++kills;
+        how = {"--resume"};
+      }
+    }
+    EXPECT_EQ(kills, 4);
+    expect_same_results(pieces, here_.path() / "whole");
+  }
+};
 
 TEST_F(RanksInterrupted, ByAKillOfOneTheyEndAsInOneGo) {
   const Arguments arguments = small_ + Arguments{"--rounds", "40"};
   ASSERT_TRUE(run_to_summary(arguments, here_.path(), "whole").is_object());
-  const fs::path pieces = here_.path() / "pieces";
-  int kills = 0;
-  Arguments how;
-  for (bool done = false; !done;) {
-    ASSERT_LT(kills, 20);
-    Program program(arguments + Arguments{"--checkpoint-every", "1", "--out", "pieces"} + how, here_.path(),
-                    on_ranks(3));
-    if (kills == 0) {
-      // While they start, make windows, create nodes.
-      std::this_thread::sleep_for(std::chrono::milliseconds(300 + random_() % 900));
-    } else if (kills < 4) {
-      const std::uint64_t target = rounds_in(pieces) + 1 + random_() % 5;
-      wait_until(program, [&] { return rounds_in(pieces) >= target; });
-      std::this_thread::sleep_for(std::chrono::microseconds(random_() % 20'000));
-    }
-    if (kills < 4) kill_one_of(program);
-    const Outcome outcome = program.wait();
-    if (outcome.code == 0) {
-      done = true;
-    } else if (how == Arguments{"--resume"} && own_lines(outcome.err).size() == 1) {
-      EXPECT_THAT(outcome.err, testing::AnyOf(testing::HasSubstr("there is no run in"),
-                                              testing::HasSubstr("before its first checkpoint")));
-      how = {"--overwrite"};
-    } else {
-      ASSERT_LT(kills, 4) << outcome.err;
-      EXPECT_EQ(outcome.out, "");
-      ++kills;
-      how = {"--resume"};
-    }
-  }
-  EXPECT_EQ(kills, 4);
-  expect_same_results(pieces, here_.path() / "whole");
+  run_with_kills(arguments);
+}
+
+TEST_F(RanksInterrupted, ByAKillOfOneTheyEndAsInOneGoOutOfCore) {
+  const Arguments arguments = {
+      "--quiet", "--model", "quadratic:2000:1:0.1", "--nodes",  "240", "--graph", "random-regular:4", "--threads",
+      "1",       "--init",  "independent",          "--rounds", "40"};
+  const auto whole = run_to_summary(arguments + Arguments{"--ram", "64MiB"}, here_.path(), "whole", on_ranks(3));
+  ASSERT_TRUE(whole.is_object());
+  const std::uint64_t least = whole["least_ram_bytes"].get<std::uint64_t>() + (64 << 10);
+  run_with_kills(arguments + Arguments{"--ram", std::to_string(least)});
+  EXPECT_GT(summary_of(here_.path() / "pieces")["bytes_read"], 0) << "it was meant to be too little RAM";
 }
 
 TEST_F(RanksInterrupted, ByATerminationOfTheLauncherTheySaveTheirWork) {

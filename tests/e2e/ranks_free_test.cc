@@ -64,6 +64,9 @@ TEST_F(FreeRanks, RunAheadOfASlowOneAsFarAsTheyMay) {
   const auto near = run(2, slow + Arguments{"--max-lag", "1"});
   ASSERT_TRUE(near.is_object());
   EXPECT_LE(near["staleness"]["max"], 1);
+  // The other takes ten times as long.
+  const auto& fast = near["per_rank"][0];
+  EXPECT_GT(fast["stall_seconds"]["neighbours"], fast["compute_seconds"]);
 }
 
 TEST_F(FreeRanks, AreRefusedWhereTheyMakeNoSense) {

@@ -35,37 +35,32 @@ class TwoNamespaces {
 
   bool there() const { return there_; }
 
-  // A rank in each, with nothing but TCP between them. `agent` is written: it starts commands on the second host.
-  Arguments launcher(const fs::path& agent) const {
-    on_ranks(2);  // lets root start them
-    std::ofstream(agent) << "#!/bin/sh\nshift\nexec ip netns exec " << second_ << " unshare --uts sh -c \"hostname "
-                         << second_ << "; $*\"\n";
+  // A rank in the first and some in the second, with nothing but TCP between them. `agent` is written: it starts
+  // commands on the second host, after `there`.
+  Arguments launcher(const fs::path& agent, unsigned in_second = 1, const std::string& there = "true") const {
+    const Arguments launched = on_ranks_or_hung(1 + in_second);
+    std::ofstream(agent) << "#!/bin/sh\nshift\nexec ip netns exec " << second_
+                         << " unshare --uts --mount sh -c \"hostname " << second_ << "; " << there << "; $*\"\n";
     fs::permissions(agent, fs::perms::owner_all);
     const std::string net = "10.77.213.0/24";
-    return {"ip",
-            "netns",
-            "exec",
-            first_,
-            "mpirun",
-            "-np",
-            "2",
-            "--host",
-            "10.77.213.1:1,10.77.213.2:1",
-            "--mca",
-            "plm_rsh_agent",
-            agent,
-            "--mca",
-            "oob_tcp_if_include",
-            net,
-            "--mca",
-            "btl_tcp_if_include",
-            net,
-            "--mca",
-            "btl",
-            "tcp,self",
-            "--mca",
-            "pml",
-            "ob1"};
+    return Arguments{"ip", "netns", "exec", first_} + launched +
+           Arguments{"--host",
+                     fmt::format("10.77.213.1:1,10.77.213.2:{}", in_second),
+                     "--mca",
+                     "plm_rsh_agent",
+                     agent,
+                     "--mca",
+                     "oob_tcp_if_include",
+                     net,
+                     "--mca",
+                     "btl_tcp_if_include",
+                     net,
+                     "--mca",
+                     "btl",
+                     "tcp,self",
+                     "--mca",
+                     "pml",
+                     "ob1"};
   }
 
  private:
@@ -119,6 +114,26 @@ TEST_F(TwoHosts, GiveTheSameBitsAsOneRank) {
   EXPECT_GT(little["bytes_read"], 0);
   EXPECT_GT(little["remote"]["requested_bytes"], 0);
   EXPECT_EQ(little["remote"]["shared_memory_bytes"], 0);
+}
+
+// Rank 0 has what it needs, and would wait for the others where it hears nothing.
+TEST_F(TwoHosts, EndWithOneMessageWhenOneOfThemHasNoSharedMemory) {
+  const Outcome outcome =
+      run_program(arguments_ + plenty_, here_.path(),
+                  namespaces_.launcher(here_.path() / "agent", 2, "mount -t tmpfs -o size=1m shoal-test /dev/shm"));
+  EXPECT_EQ(outcome.code, 1);
+  const auto lines = own_lines(outcome.err);
+  ASSERT_EQ(lines.size(), 1U) << outcome.err;
+  EXPECT_THAT(lines[0], testing::ContainsRegex("rank [12] on .*/dev/shm has 1.00 MiB free; make it larger"));
+}
+
+TEST_F(TwoHosts, EndWithOneMessageWhenTheyCannotHaveAWindow) {
+  const Outcome outcome = run_program(arguments_ + plenty_, here_.path(), launcher_ + Arguments{"--mca", "osc", "sm"});
+  EXPECT_EQ(outcome.code, 1);
+  const auto lines = own_lines(outcome.err);
+  ASSERT_EQ(lines.size(), 1U) << outcome.err;
+  EXPECT_THAT(lines[0], testing::ContainsRegex("rank [01] on .*no window of .* over all ranks .*osc.*MPI_ERR_WIN"));
+  EXPECT_THAT(outcome.err, testing::Not(testing::HasSubstr("MPI_ERRORS_ARE_FATAL")));
 }
 
 TEST_F(TwoHosts, TrainAtTheirOwnPace) {

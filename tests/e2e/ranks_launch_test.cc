@@ -2,12 +2,15 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <regex>
 
 #include "tests/e2e/program.h"
+#include "tests/store/refusing_kernel.h"
 
 namespace shoal {
 namespace {
@@ -71,6 +74,49 @@ TEST_F(RanksLaunch, OneRankNeedsNoLauncherAndBearsOne) {
   expect_same_results(here_.path() / "launched", here_.path() / "alone");
 }
 
+TEST_F(RanksLaunch, UsesAllCoresUnlessABindingWasAskedFor) {
+  const auto threads = [&](const Arguments& launcher) {
+    SCOPED_TRACE(testing::PrintToString(launcher));
+    const Outcome outcome = run_program({"--print-config"}, here_.path(), launcher);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    std::smatch match;
+    EXPECT_TRUE(std::regex_search(outcome.out, match, std::regex("\nthreads = (\\d+)"))) << outcome.out;
+    return match.empty() ? 0 : std::stoi(match[1]);
+  };
+  const int cores = threads({});
+  if (cores < 2) GTEST_SKIP() << "NOT TESTED: this machine has one core";
+  on_ranks(2);
+  const Arguments one = {"mpirun", "-np", "1"};
+  EXPECT_EQ(threads(one), cores);
+  EXPECT_EQ(threads(one + Arguments{"sh", "-c", R"("$0" "$@"; exit $?)"}), cores);
+  EXPECT_EQ(threads({"mpirun", "-np", "2"}), cores / 2);
+  EXPECT_EQ(threads(one + Arguments{"--bind-to", "core"}), 1);
+  EXPECT_EQ(threads(one + Arguments{"--map-by", "slot:PE=2", "--bind-to", "core:overload-allowed"}), 2);
+  EXPECT_EQ(threads(Arguments{"taskset", "--cpu-list", std::to_string(::sched_getcpu())} + one), 1);
+}
+
+TEST_F(RanksLaunch, SaysNothingWhereRanksMayNotReadEachOthersMemory) {
+  Outcome outcome;
+  with_refusing_kernel(Refused::kReadingOthers, [&] { outcome = run({"--quiet"}, on_ranks(3)); });
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST_F(RanksLaunch, TheFirstSaysWhatAnotherHasToDoWithout) {
+  const Outcome outcome = run({"--log-dir", "logs"}, on_ranks(3) + Arguments{FAULTY_RANK, "1", "no-io-uring"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::vector<std::string> said = lines_of(outcome.err);
+  std::erase_if(said, [](const std::string& line) { return line.find("posix instead of io_uring") == line.npos; });
+  ASSERT_EQ(said.size(), 1U) << outcome.err;
+  EXPECT_THAT(said[0], testing::EndsWith("on rank 1"));
+  EXPECT_THAT(read_text(here_.path() / "logs" / "rank-1.log"), testing::HasSubstr("posix instead of io_uring"));
+  EXPECT_THAT(read_text(here_.path() / "logs" / "rank-2.log"), testing::Not(testing::HasSubstr("instead of")));
+  const auto summary = summary_of(here_.path() / "shoal-run");
+  for (const auto& rank : summary["per_rank"]) {
+    EXPECT_EQ(rank["modes"] == summary["modes"], rank["rank"] != 1) << rank["modes"];
+  }
+}
+
 TEST_F(RanksLaunch, EachHasItsStoreWhereTheBracesSay) {
   std::array<char, 256> host{};
   ASSERT_EQ(::gethostname(host.data(), host.size() - 1), 0);
@@ -78,15 +124,16 @@ TEST_F(RanksLaunch, EachHasItsStoreWhereTheBracesSay) {
                                "--cold",  "cold-{rank}-{rank}"};
   const Outcome outcome = run(arguments, on_ranks(2));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  nlohmann::json expected = nlohmann::json::array();
-  for (const int rank : {0, 1}) {
+  const auto listed = nlohmann::json::parse(read_text(here_.path() / "shoal-run" / "stores.json"))["stores"];
+  ASSERT_EQ(listed.size(), 2U);
+  for (const unsigned rank : {0U, 1U}) {
     const fs::path store = here_.path() / fmt::format("disk-{0}/{1}/run-{0}/rank-{0}-of-2", rank, host.data());
     const fs::path cold = here_.path() / fmt::format("cold-{0}-{0}/rank-{0}-of-2", rank);
     EXPECT_TRUE(fs::exists(store / "public.slab")) << store;
     EXPECT_TRUE(fs::is_directory(cold)) << cold;
-    expected.push_back({{"store", store.string()}, {"cold", cold.string()}});
+    EXPECT_EQ(listed[rank]["store"], store.string());
+    EXPECT_EQ(listed[rank]["cold"], cold.string());
   }
-  EXPECT_EQ(nlohmann::json::parse(read_text(here_.path() / "shoal-run" / "stores.json")), expected);
 }
 
 }  // namespace

@@ -44,5 +44,26 @@ TEST(Mix, OfTheNodeAloneWithWeightOneIsACopy) {
   EXPECT_EQ(out, own);
 }
 
+TEST(Mix, TakesTheChecksOfItsInputsAlong) {
+  constexpr std::size_t kFloats = 5000;
+  const std::uint64_t bytes = round_up(sizeof(RecordHeader) + kFloats * sizeof(float), kBlockBytes);
+  std::vector<std::vector<std::byte>> records(3, std::vector<std::byte>(bytes, std::byte{1}));
+  std::vector<RecordCheck> checks(2);
+  std::vector<const float*> inputs;
+  for (std::size_t j = 0; j < records.size(); ++j) {
+    seal(records[j].data(), {Part::kPublic, 5, 1}, bytes, 9);
+    inputs.push_back(reinterpret_cast<const float*>(payload(records[j].data())));
+    if (j < checks.size()) checks[j].begin(records[j].data(), {Part::kPublic, 5, 1}, bytes, 9);
+  }
+  records[1][bytes / 2] = std::byte{2};
+  const std::vector<float> weights(3, 1.0F);
+  std::vector<float> out(kFloats);
+  mix(weights, inputs, out.data(), out.size(), checks);
+  // What was taken in while mixing is what counts, not what is there afterwards.
+  records[1][bytes / 2] = std::byte{1};
+  EXPECT_EQ(checks[0].finish(), "");
+  EXPECT_NE(checks[1].finish(), "");
+}
+
 }  // namespace
 }  // namespace shoal

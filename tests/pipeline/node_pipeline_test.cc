@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 #include "store/error.h"
 #include "store/faulty_device.h"
@@ -45,6 +46,7 @@ class Adding : public StepWork {
  public:
   void mix(NodeLease& lease, unsigned worker) override {
     most_worker_ = std::max(most_worker_.load(), worker);
+    if (lease.node() == fail_mix_at_) throw Error("node 50 cannot be mixed");
     auto* const next = reinterpret_cast<float*>(lease.next());
     for (std::size_t i = 0; i < 3000; ++i) {
       next[i] = lease.kind() == StepKind::kCreate ? static_cast<float>(lease.node() % 7)
@@ -61,6 +63,7 @@ class Adding : public StepWork {
   std::atomic<unsigned> most_worker_ = 0;
   std::atomic<unsigned> computed_ = 0;
   NodeId fail_at_ = kNoNode;
+  NodeId fail_mix_at_ = kNoNode;
 };
 
 class Checking : public StepWork {
@@ -103,46 +106,66 @@ TEST(NodePipeline, GivesTheSameStateForAnyNumberOfThreads) {
   EXPECT_GT(one, 0U);
 }
 
-TEST(NodePipeline, EndsTheRoundWithTheFirstErrorOfAStage) {
-  TemporaryDirectory directory;
-  const auto store = StateStore::create(options_in(directory.path() / "store"));
-  NodePipeline pipeline(*store, 2, nullptr);
-  Adding work;
-  work.fail_at_ = 50;
-  store->plan(round_of(StepKind::kCreate, 0));
+std::string message_of(const std::exception_ptr& error) {
   try {
-    pipeline.run(work);
-    FAIL() << "it went on";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "node 50 cannot be trained");
+    std::rethrow_exception(error);
+  } catch (const std::exception& caught) {
+    return caught.what();
   }
 }
 
-TEST(NodePipeline, EndsTheRoundWithTheStoresError) {
+class FailingStage : public testing::TestWithParam<const char*> {};
+
+// Whoever waits for other ranks in before_end would wait in vain; so it is not called, and somebody else has been told.
+TEST_P(FailingStage, EndsTheRoundWithItsErrorToldOnceAndDoesNotWaitForOtherRanks) {
+  const std::string stage = GetParam();
+  const std::string cause = stage == "Mix"       ? "node 50 cannot be mixed"
+                            : stage == "Compute" ? "node 50 cannot be trained"
+                                                 : "Input/output error";
   TemporaryDirectory directory;
   StoreOptions options = options_in(directory.path() / "store");
   auto script = std::make_shared<FaultScript>();
   options.device_hook = [&](std::unique_ptr<IoDevice> device) { return make_faulty_device(std::move(device), script); };
+  std::vector<std::string> told;
+  options.on_failure = [&](const std::exception_ptr& error) { told.push_back(message_of(error)); };
   const auto store = StateStore::create(options);
-  NodePipeline pipeline(*store, 2, nullptr);
+  NodePipeline pipeline(*store, 4, nullptr);
   Adding work;
+  bool waited = false;
   store->plan(round_of(StepKind::kCreate, 0));
-  pipeline.run(work);
-  script->fail(script->operations(DeviceOperation::kRead) + 10, Fault::kIoError, DeviceOperation::kRead);
+  pipeline.run(work, [&] { waited = true; });
+  EXPECT_TRUE(std::exchange(waited, false));
+
+  const auto fail = [&](DeviceOperation operation) {
+    script->fail(script->operations(operation) + 10, Fault::kIoError, operation);
+  };
+  if (stage == "Mix") work.fail_mix_at_ = 50;
+  if (stage == "Compute") work.fail_at_ = 50;
+  if (stage == "Fetch") fail(DeviceOperation::kRead);
+  if (stage == "WriteBack") fail(DeviceOperation::kWrite);
+  const unsigned before = work.computed_;
   store->plan(round_of(StepKind::kUpdate, 3));
-  EXPECT_THROW(pipeline.run(work), Error);
+  EXPECT_THAT([&] { pipeline.run(work, [&] { waited = true; }); }, testing::ThrowsMessage<Error>(HasSubstr(cause)));
+  EXPECT_THAT(told, testing::ElementsAre(HasSubstr(cause)));
+  EXPECT_FALSE(waited);
+  EXPECT_LT(work.computed_, before + kNodes) << "the rest was given up";
+  EXPECT_THAT([&] { store->plan(round_of(StepKind::kUpdate, 3)); }, testing::ThrowsMessage<Error>(HasSubstr(cause)));
 }
+
+INSTANTIATE_TEST_SUITE_P(All, FailingStage, testing::Values("Fetch", "Mix", "Compute", "WriteBack"),
+                         [](const auto& test) { return std::string(test.param); });
 
 TEST(NodePipeline, DrawsItsStagesWhenAsked) {
   TemporaryDirectory directory;
   Trace trace;
+  trace.start_nodes();
   run_with(2, &trace);
   trace.write(directory.path() / "trace.json");
   std::ifstream file(directory.path() / "trace.json");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  for (const char* name : {"\"mix\"", "\"compute\"", "waiting for store", "worker 0"})
+  for (const char* name : {"\"mix\"", "\"compute\"", "waiting for store", "waiting for compute", "worker 0"})
     EXPECT_THAT(text, HasSubstr(name));
-  EXPECT_EQ(trace.left_out(), 0U);
+  EXPECT_EQ(trace.report().left_out, 0U);
 }
 
 }  // namespace

@@ -203,6 +203,21 @@ TEST_F(ColdTierTest, DropsTheFilesOfErasedEpochsAtOnce) {
   }
 }
 
+TEST_F(ColdTierTest, CountsTheBytesOfItsFilesAndNotThoseOfRecords) {
+  auto tier = create();
+  EXPECT_EQ(tier->bytes_written(), 0U);
+  const Record zeros(500000, std::byte{0});
+  const Record noise = make_record(500000, 1);
+  tier->ingest(1, Part::kPublic, std::array<NodeId, 1>{1}, [&](NodeId) { return std::span<const std::byte>(zeros); });
+  EXPECT_LT(tier->bytes_written(), 10000U);
+  tier->put(2, Part::kPublic, 1, noise);
+  tier->flush();
+  EXPECT_EQ(tier->bytes_written(), tier->disk_bytes());
+  EXPECT_EQ(tier->bytes_read(), 0U);
+  EXPECT_EQ(get(*tier, 2, 1, noise.size()), noise);
+  EXPECT_NEAR(static_cast<double>(tier->bytes_read()), static_cast<double>(tier->disk_bytes()), 10000);
+}
+
 TEST_F(ColdTierTest, ReturnsTheSpaceOfErasedRecordsInTheBackground) {
   auto tier = create();
   constexpr NodeId kNodes = 4000;
@@ -224,6 +239,8 @@ TEST_F(ColdTierTest, ReturnsTheSpaceOfErasedRecordsInTheBackground) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   EXPECT_LE(tier->disk_bytes(), full / 3);
+  EXPECT_GT(tier->bytes_read(), full / 2) << "compactions have read what was there";
+  EXPECT_GT(tier->bytes_written(), full + tier->disk_bytes() / 2) << "and written what is left";
   for (NodeId node : std::span(order).subspan(kNodes / 10 * 9)) {
     ASSERT_EQ(get(*tier, 1 + node / 1000, node, record.size()), record);
   }

@@ -144,6 +144,34 @@ TEST_F(FrameCacheTest, ListsARecordThatIsThereAndTellsOneThatStayedFromOneThatCa
   EXPECT_NE(places[0], places[1]);
 }
 
+TEST_F(FrameCacheTest, MarksARecordThatStaysForTheRoundAndKeepsItFromBeingEvicted) {
+  std::vector<DirectoryEntry> directory(kNodes);
+  FrameCache cache(arena_, kNodes, directory);
+  const FrameId id = cache.bind(Part::kPublic, 7, false);
+  cache[id].version = 3;
+  cache.became_ready(id);
+  cache.unpin(id);
+  EXPECT_EQ(mark_of(directory[7].place), 0u);
+  EXPECT_EQ(cache.victim(Part::kPublic), id);
+  cache.stay(id, 55);
+  EXPECT_EQ(directory[7].version, 3u);
+  EXPECT_EQ(mark_of(directory[7].place), 55u);
+  EXPECT_EQ(arena_.region().data() + offset_of(directory[7].place), cache[id].record);
+  EXPECT_EQ(cache.victim(Part::kPublic), kNoFrame);
+  cache.stay_no_more(id);
+  EXPECT_EQ(directory[7].version, 3u);
+  EXPECT_EQ(mark_of(directory[7].place), 0u);
+  EXPECT_EQ(cache.victim(Part::kPublic), id);
+}
+
+TEST(RoundMark, IsNeverZeroAndFitsBelowABlock) {
+  for (const std::uint64_t round : {0UL, 1UL, 4094UL, 4095UL, 1'000'000'007UL}) {
+    EXPECT_GT(round_mark(round), 0u);
+    EXPECT_LT(round_mark(round), kBlockBytes);
+    EXPECT_NE(round_mark(round), round_mark(round + 1));
+  }
+}
+
 // What each frame holds, told in the simplest way: a map that is searched from end to end.
 struct Held {
   Part part;

@@ -68,11 +68,42 @@ TEST(MemoryPlan, NeverPlansForMoreThanTheRamItWasGiven) {
 
 TEST(MemoryPlan, LeavesNextToNothingUnused) {
   std::mt19937_64 random(2);
+  int streaming = 0;
   for (int repeat = 0; repeat < 1000; ++repeat) {
     StoreOptions options = random_options(random);
     options.ram_bytes = MemoryPlan::minimum(options) * 2 + random() % (std::uint64_t{1} << 30);
     const MemoryPlan plan = MemoryPlan::for_options(options);
+    if (plan.resident) continue;
+    ++streaming;
     ASSERT_GE(plan.total() + options.ram_bytes / 100 + 2 * kBlockBytes, options.ram_bytes);
+  }
+  EXPECT_GT(streaming, 100);
+}
+
+TEST(MemoryPlan, OfAPopulationThatFitsTakesWhatItNeedsWhateverItIsGiven) {
+  std::mt19937_64 random(4);
+  for (int repeat = 0; repeat < 1000; ++repeat) {
+    StoreOptions options = random_options(random);
+    if (repeat % 2 == 0) options.old_versions = random() % (options.nodes + 1);
+    const std::uint64_t enough = MemoryPlan::resident_ram(options);
+    ASSERT_GE(enough, MemoryPlan::minimum(options));
+    options.ram_bytes = enough;
+    const MemoryPlan plan = MemoryPlan::for_options(options);
+    ASSERT_TRUE(plan.resident);
+    ASSERT_EQ(plan.total(), enough);
+    const std::uint64_t old = options.old_versions.value_or(std::uint64_t{options.nodes} + options.guests);
+    ASSERT_GE(plan.arena, (options.nodes + old) * options.layout.record_bytes(Part::kPublic) +
+                              options.nodes * options.layout.record_bytes(Part::kPrivate));
+    for (const std::uint64_t more : {enough + 1, 3 * enough, enough + (std::uint64_t{1} << 50)}) {
+      options.ram_bytes = more;
+      const MemoryPlan same = MemoryPlan::for_options(options);
+      ASSERT_EQ(same.total(), enough);
+      ASSERT_EQ(same.arena, plan.arena);
+      ASSERT_EQ(same.flights, plan.flights);
+      ASSERT_EQ(same.prefetch, plan.prefetch);
+    }
+    options.ram_bytes = std::max(enough - 1, MemoryPlan::minimum(options));
+    ASSERT_EQ(MemoryPlan::for_options(options).resident, options.ram_bytes == enough);
   }
 }
 

@@ -57,6 +57,18 @@ bool InProcessPeer::fetch(std::uint32_t frame, NodeId guest, std::byte* record) 
   return false;
 }
 
+const std::byte* InProcessPeer::in_place(NodeId guest, std::uint64_t round, bool) {
+  if (settings_.path != ReadPath::kMapped || versions_.empty()) return nullptr;
+  const NodeId node = group_.names(rank_)[group_.own(rank_) + guest];
+  const PeerGroup::Rank& from = group_.ranks_[group_.owner_[node]];
+  const DirectoryEntry& entry = from.directory[group_.local_[node]];
+  const Version version = entry.version.load();
+  const std::uint64_t place = entry.place.load();
+  if (version != versions_[guest] || mark_of(place) != round_mark(round)) return nullptr;
+  ++in_place_;
+  return from.arena.get() + offset_of(place);
+}
+
 void InProcessPeer::serve(const ServeRequest& request, std::uint32_t place, Version version, std::uint64_t offset) {
   group_.peer(static_cast<unsigned>(request.ticket >> 32)).post({request.ticket, true, place, version, offset});
 }
@@ -67,6 +79,17 @@ void InProcessPeer::collect(News& news) {
   have_news_ = false;
   if (!wrong_.empty()) throw Error(wrong_);
   std::swap(news, news_);
+}
+
+void InProcessPeer::verify(NodeId guest, const std::byte* record) const {
+  if (settings_.path != ReadPath::kOneSided) return;
+  const NodeId node = group_.names(rank_)[group_.own(rank_) + guest];
+  const PeerGroup::Rank& from = group_.ranks_[group_.owner_[node]];
+  RecordHeader header;
+  std::memcpy(&header, record, sizeof(header));
+  const RecordId id{Part::kPublic, group_.local_[node], versions_.empty() ? header.version : versions_[guest]};
+  const std::string wrong = defect(record, id, from.record_bytes, from.store_id);
+  if (!wrong.empty()) throw Error(fmt::format("guest {} came damaged: {}", guest, wrong));
 }
 
 void InProcessPeer::set_wake(std::function<void()> wake) {
@@ -128,11 +151,6 @@ bool InProcessPeer::read_listed(const Reading& reading) {
     const std::uint64_t place = entry.place.load(std::memory_order_acquire);
     if (version == 0 || (reading.wanted != kAnyVersion && version != reading.wanted)) return false;
     copy_unseen(reading.record, from.arena.get() + offset_of(place), from.record_bytes);
-    if (settings_.path == ReadPath::kOneSided) {
-      const RecordId id{Part::kPublic, there, version};
-      if (defect(reading.record, id, from.record_bytes, from.store_id).empty()) return true;
-      continue;
-    }
     if (entry.version.load() == version && entry.place.load() == place) return true;
   }
   return false;

@@ -26,7 +26,7 @@ namespace shoal::testing {
 
 enum class ReadPath {
   kMapped,    // the directory, on the engine's thread, checked by looking again; what is not there is asked for
-  kOneSided,  // the directory, on the communication thread, checked by the record's header
+  kOneSided,  // the directory, on the communication thread
   kAsk,       // nothing is looked for, everything asked for
 };
 
@@ -46,11 +46,14 @@ class InProcessPeer final : public PeerLink {
   // Before a round: the version of every guest; empty: any.
   void expect(std::vector<Version> versions) { versions_ = std::move(versions); }
   std::uint64_t asks() const { return asks_; }
+  std::uint64_t read_in_place() const { return in_place_; }  // uses
 
   bool fetch(std::uint32_t frame, NodeId guest, std::byte* record) override;
+  const std::byte* in_place(NodeId guest, std::uint64_t round, bool first) override;
   void serve(const ServeRequest& request, std::uint32_t place, Version version, std::uint64_t offset) override;
   bool has_news() override { return have_news_; }
   void collect(News& news) override;
+  void verify(NodeId guest, const std::byte* record) const override;
   void set_wake(std::function<void()> wake) override;
 
  private:
@@ -81,6 +84,7 @@ class InProcessPeer final : public PeerLink {
   const PeerSettings settings_;
   std::vector<Version> versions_;
   std::atomic<std::uint64_t> asks_{0};
+  std::atomic<std::uint64_t> in_place_{0};
   std::atomic<bool> have_news_{false};
 
   std::mutex wake_mutex_;

@@ -48,8 +48,9 @@ class ScriptedPeers final : public PeerLink {
   void release(const Answer& answer) {
     tell([&] { news_.released.push_back(answer.place); });
   }
-  void arrive(const Fetch& fetch) {
-    std::memset(fetch.record, 0x5a, sizeof(RecordHeader));
+  static constexpr std::byte kDamaged{1};
+  void arrive(const Fetch& fetch, std::byte content = std::byte{0x5a}) {
+    std::memset(fetch.record, static_cast<int>(content), sizeof(RecordHeader));
     tell([&] { news_.arrived.push_back(fetch.frame); });
   }
 
@@ -59,6 +60,7 @@ class ScriptedPeers final : public PeerLink {
     changed_.notify_all();
     return at_once_;
   }
+  const std::byte* in_place(NodeId, std::uint64_t, bool) override { return nullptr; }
   void serve(const ServeRequest& request, std::uint32_t place, Version version, std::uint64_t offset) override {
     const std::scoped_lock lock(mutex_);
     answers_.push_back({request, place, version, offset});
@@ -70,6 +72,9 @@ class ScriptedPeers final : public PeerLink {
     const std::scoped_lock lock(mutex_);
     have_news_ = false;
     std::swap(news, news_);
+  }
+  void verify(NodeId guest, const std::byte* record) const override {
+    if (record[0] == kDamaged) throw Error("guest " + std::to_string(guest) + " came damaged");
   }
   void set_wake(std::function<void()> wake) override {
     const std::scoped_lock lock(wake_mutex_);
@@ -234,6 +239,20 @@ TEST_F(PeerServing, KeepsAFrameForOthersWhenAStepWantsTheOneThatTheyRead) {
   peers_.arrive(guest);
   peers_.arrive(peers_.fetched(1));
   store_->end_round();
+}
+
+TEST_F(PeerServing, LetsTheFirstWorkerLookAtWhatHasArrived) {
+  create(2, 1, 1, 0);
+  auto plan = std::make_shared<AccessPlan>();
+  plan->add(StepKind::kUpdate, 0, nodes({2}));
+  store_->plan(plan);
+  begin(0);
+  peers_.arrive(peers_.fetched(0), ScriptedPeers::kDamaged);
+  {
+    const auto lease = kept_.pop();
+    EXPECT_THAT([&] { lease->read(0); }, ThrowsMessage<Error>(HasSubstr("guest 0 came damaged")));
+  }
+  EXPECT_THAT([&] { store_->end_round(); }, ThrowsMessage<Error>(HasSubstr("guest 0 came damaged")));
 }
 
 TEST_F(PeerServing, BringsRecordsForOthersThoughItsOwnStepsReadNothing) {

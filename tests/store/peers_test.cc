@@ -32,6 +32,7 @@ struct Scene {
   Device device = Device::kMemory;
   PeerSettings peers;
   bool least_ram = false;
+  bool ample_ram = false;
   bool cold = false;        // little room in the slabs: records go to the cold tier and come back
   bool all_remote = false;  // a node reads nodes of other ranks only
   bool all_act = false;     // every node, in every round
@@ -88,6 +89,11 @@ class Population {
     for (unsigned rank = 0; rank < scene_.ranks; ++rank) sum += group_.peer(rank).asks();
     return sum;
   }
+  std::uint64_t read_in_place() {
+    std::uint64_t sum = 0;
+    for (unsigned rank = 0; rank < scene_.ranks; ++rank) sum += group_.peer(rank).read_in_place();
+    return sum;
+  }
   std::uint64_t fetches() const { return fetches_; }
 
  private:
@@ -105,6 +111,7 @@ class Population {
     const std::uint64_t state = options.nodes * layout_.state_bytes();
     if (scene_.cold) options.warm_bytes = random_() % (2 * state);
     options.ram_bytes = StateStore::minimum_ram(options) + (scene_.least_ram ? 0 : random_() % (3 * state));
+    if (scene_.ample_ram) options.ram_bytes += 10 * scene_.nodes * layout_.state_bytes() + (64 << 20);
     if (scene_.device == Device::kMemory) {
       options.device_hook = [files = std::make_shared<MemoryFiles>()](std::unique_ptr<IoDevice>) {
         return make_memory_device(files, {});
@@ -221,6 +228,26 @@ TEST_P(Peers, MakeThePopulationThatOneModelMakesOverRandomSplitsPlansAndBudgets)
     fetches += population.fetches();
   }
   EXPECT_GT(fetches, 20 * kPopulations);
+}
+
+TEST_P(Peers, WithRamForEverythingReadEachOthersRecordsWhereTheyAre) {
+  std::uint64_t in_place = 0;
+  for (std::uint64_t seed = 1; seed <= kPopulations; ++seed) {
+    Scene scene;
+    scene.ranks = static_cast<unsigned>(2 + seed % 3);
+    scene.nodes = 30;
+    scene.reads = 4;
+    scene.device = GetParam();
+    scene.peers = {ReadPath::kMapped, seed % 2 == 0, seed};
+    scene.ample_ram = true;
+    scene.all_act = seed % 2 == 0;
+    scene.seed = 2000 + seed;
+    const Watchdog watchdog(fmt::format("population {} in RAM", seed));
+    Population population(scene);
+    population.live();
+    in_place += population.read_in_place();
+  }
+  EXPECT_GT(in_place, 20 * kPopulations);
 }
 
 // Every step waits for others, with no frame to spare, and everything that others read must be brought for them.

@@ -29,6 +29,7 @@ class BlockMap final : public IoDevice {
   explicit BlockMap(std::uint64_t slot_bytes) : slot_bytes_(slot_bytes) {}
 
   bool has_blocks(Slot slot) const { return blocks_.contains(slot); }
+  std::size_t blocks() const { return blocks_.size(); }  // slots that have them
   void set_full(bool full) { full_ = full; }
 
   FileId open(const std::filesystem::path& path, OpenMode) override {
@@ -86,10 +87,16 @@ TEST(Slab, NeverHandsOutASlotThatIsLiveOrRetained) {
     std::vector<Slot> live;
     std::set<Slot> committed;
     std::set<Slot> prepared;
-    std::set<Slot> punched;  // released with kPunch, and not handed out since
+    std::set<Slot> punched;  // and not handed out since
+    std::size_t most_used = 0;
     for (int i = 0; i < 2000; ++i) {
       const auto choice = random() % 100;
-      if (choice < 48) {
+      if (choice == 0) {
+        slab.punch_free(1);
+        for (Slot slot = 0; slot < slab.slots(); ++slot) {
+          if (!device.has_blocks(slot)) punched.insert(slot);
+        }
+      } else if (choice < 48) {
         std::set<Slot> taken = committed;
         taken.insert(prepared.begin(), prepared.end());
         taken.insert(live.begin(), live.end());
@@ -117,6 +124,11 @@ TEST(Slab, NeverHandsOutASlotThatIsLiveOrRetained) {
       std::set<Slot> used = retained;
       used.insert(live.begin(), live.end());
       ASSERT_EQ(slab.used_bytes(), used.size() * kSlotBytes);
+      ASSERT_EQ(slab.disk_bytes(), device.blocks() * kSlotBytes);
+      most_used = std::max(most_used, used.size());
+      ASSERT_EQ(slab.most_used(), most_used);
+      ASSERT_EQ(slab.slots(), Slab::slots_for(most_used, kSlotBytes))
+          << "the size follows from how many it had to hold";
       for (Slot slot = 0; slot < slab.slots(); ++slot) {
         ASSERT_EQ(slab.retained(slot), retained.contains(slot));
         ASSERT_EQ(device.has_blocks(slot), used.contains(slot) || !punched.contains(slot)) << "slot " << slot;
@@ -146,6 +158,57 @@ TEST(Slab, FreesWhatOnlyThePreviousCheckpointHeld) {
   EXPECT_FALSE(slab.retained(old));
   EXPECT_TRUE(slab.retained(current));
   EXPECT_EQ(slab.allocate(), old);
+}
+
+TEST(Slab, HandsOutNeighboursOneAfterTheOtherAndGoesRound) {
+  constexpr std::uint64_t kSlotBytes = 1 << 20;  // 64 slots at first
+  BlockMap device(kSlotBytes);
+  Slab slab(device, kPath, OpenMode::kCreate, Part::kPublic, kSlotBytes);
+  for (Slot slot = 0; slot < 64; ++slot) ASSERT_EQ(slab.allocate(), slot);
+  for (const Slot slot : {50, 10, 12, 11}) slab.release(slot);
+  for (const Slot slot : {10, 11, 12}) EXPECT_EQ(slab.allocate(), slot);
+  slab.release(11);
+  EXPECT_EQ(slab.allocate(), 50U) << "after the one before";
+  EXPECT_EQ(slab.allocate(), 11U) << "round the end";
+}
+
+TEST(Slab, HandsOutTheSlotThatIsWantedIfItIsFree) {
+  constexpr std::uint64_t kSlotBytes = 1 << 20;
+  BlockMap device(kSlotBytes);
+  Slab slab(device, kPath, OpenMode::kCreate, Part::kPrivate, kSlotBytes);
+  EXPECT_EQ(slab.allocate(40), 40U);
+  EXPECT_EQ(slab.allocate(40), 0U) << "it is taken";
+  EXPECT_EQ(slab.allocate(1'000'000), 1U) << "the file does not grow for it";
+  EXPECT_EQ(slab.slots(), 64U);
+}
+
+TEST(Slab, HandsOutSlotsWithBlocksBeforeThoseThatWerePunched) {
+  constexpr std::uint64_t kSlotBytes = 1 << 20;
+  BlockMap device(kSlotBytes);
+  Slab slab(device, kPath, OpenMode::kCreate, Part::kPublic, kSlotBytes);
+  for (Slot slot = 0; slot < 64; ++slot) slab.allocate();
+  slab.release(3, AfterRelease::kPunch);
+  slab.release(7);
+  EXPECT_EQ(slab.disk_bytes(), 63 * kSlotBytes);
+  EXPECT_EQ(slab.allocate(3), 7U);
+  EXPECT_FALSE(slab.can_allocate_in_place());
+  EXPECT_EQ(slab.allocate(), 3U) << "no growth while there is a hole";
+  EXPECT_TRUE(device.has_blocks(3));
+  EXPECT_EQ(slab.disk_bytes(), 64 * kSlotBytes);
+}
+
+TEST(Slab, GrowsByNoMoreThanItIsGivenRoomFor) {
+  constexpr std::uint64_t kSlotBytes = 1 << 20;  // 64 at a time
+  BlockMap device(kSlotBytes);
+  Slab slab(device, kPath, OpenMode::kCreate, Part::kPublic, kSlotBytes);
+  slab.allocate(std::nullopt, 5);
+  EXPECT_EQ(slab.slots(), 5u);
+  for (int i = 0; i < 4; ++i) slab.allocate(std::nullopt, 0);
+  EXPECT_EQ(slab.slots(), 5u);
+  slab.allocate(std::nullopt, 0);
+  EXPECT_EQ(slab.slots(), 6u) << "one more is always to be had";
+  slab.allocate();
+  EXPECT_EQ(slab.slots(), 70u);
 }
 
 TEST(Slab, ChangesNothingWhenTheDiskIsFull) {

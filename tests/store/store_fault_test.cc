@@ -37,6 +37,7 @@ class StoreFault : public ::testing::Test {
     options.max_reads_per_step = 2;
     options.io = IoEngine::kPosix;
     options.ram_bytes = StateStore::minimum_ram(options);
+    options.warm_bytes = 24 * options.layout.state_bytes();  // so little that slots without blocks are needed again
     options.device_hook = [files = std::move(files), script = std::move(script)](std::unique_ptr<IoDevice>) {
       auto device = make_memory_device(files, {});
       return script ? make_faulty_device(std::move(device), script) : std::move(device);

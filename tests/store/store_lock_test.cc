@@ -124,6 +124,43 @@ TEST_F(StoreLockTest, IsSharedByReadersWhoKeepRunsOutAndLeaveTheFileAlone) {
               ThrowsMessage<Error>(HasSubstr("in use by process " + std::to_string(::getpid()))));
 }
 
+TEST_F(StoreLockTest, GoesWithItsFileAndKeepsOthersOutUntilThen) {
+  const std::filesystem::path file = directory_.path() / "lock";
+  {
+    StoreLock lock(directory_.path());
+    lock.remove_file();
+    EXPECT_FALSE(std::filesystem::exists(file));
+  }
+  const StoreLock lock(directory_.path());
+  EXPECT_TRUE(std::filesystem::exists(file));
+  EXPECT_THAT([this] { StoreLock second(directory_.path()); }, ThrowsMessage<Error>(HasSubstr("in use by process")));
+}
+
+TEST_F(StoreLockTest, OnAFileThatIsGoneIsTakenAgain) {
+  // Two processes lock and delete it over and over: at no time do both hold it.
+  const std::filesystem::path witness = directory_.path() / "witness";
+  const auto take_turns = [&] {
+    for (int turn = 0; turn < 300; ++turn) {
+      try {
+        StoreLock lock(directory_.path());
+        if (!std::filesystem::create_directory(witness)) return false;
+        std::filesystem::remove(witness);
+        lock.remove_file();
+      } catch (const Error&) {
+        // The other one has it.
+      }
+    }
+    return true;
+  };
+  const pid_t child = ::fork();
+  SHOAL_CHECK(child >= 0);
+  if (child == 0) ::_exit(take_turns() ? 0 : 1);
+  EXPECT_TRUE(take_turns());
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
 TEST_F(StoreLockTest, NeedsTheDirectory) {
   EXPECT_THAT([] { StoreLock lock("/nonexistent"); },
               ThrowsMessage<Error>(HasSubstr("/nonexistent/lock: No such file or directory")));

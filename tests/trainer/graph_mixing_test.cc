@@ -75,18 +75,6 @@ TEST(MixingWeights, OfUniformAreOneShareForEach) {
   }
 }
 
-TEST(MixingWeights, AreNamedByTheUser) {
-  EXPECT_EQ(parse_mixing("metropolis"), Mixing::kMetropolis);
-  EXPECT_EQ(parse_mixing("uniform"), Mixing::kUniform);
-  try {
-    parse_mixing("median");
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.exit_code(), ExitCode::kUsage);
-    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("'median'"), testing::HasSubstr("metropolis")));
-  }
-}
-
 double gap(const std::string& spec, NodeId nodes, Mixing mixing = Mixing::kMetropolis) {
   const GraphStatistics found = statistics(make_graph(spec, nodes, 1).graph, mixing, 1);
   EXPECT_FALSE(found.spectral_gap_is_bound) << spec;

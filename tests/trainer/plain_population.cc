@@ -77,6 +77,7 @@ void PlainPopulation::run_round() {
     step.weights = weights;
     experiment_.algorithm->mix(step);
     experiment_.algorithm->train(step, *workers_.front());
+    if (!step.warning.empty()) warning_ = step.warning;
     if (step.trained) {
       loss += step.loss;
       ++trained;

@@ -23,7 +23,8 @@ class PlainPopulation {
   const float* model(NodeId record) const { return layout().parameters(records_[record].shared.data()); }
   std::vector<double> mean() const;
   double consensus_distance() const;
-  double loss() const { return loss_; }  // mean over those that trained in the last round
+  double loss() const { return loss_; }                    // mean over those that trained in the last round
+  const std::string& warning() const { return warning_; }  // the last
   std::string state_hash() const;
 
  private:
@@ -52,6 +53,7 @@ class PlainPopulation {
   std::vector<Record> records_;
   std::uint64_t rounds_done_ = 0;
   double loss_ = 0;
+  std::string warning_;
 };
 
 }  // namespace shoal

@@ -25,7 +25,7 @@ class TwoTensors : public Model {
 
 class PopulationTest : public testing::Test {
  protected:
-  PopulationTest() : layout_(TwoTensors(), {}, {}), reference_(random_vector(99)) {}
+  PopulationTest() : layout_(TwoTensors(), {}, {}, 0), reference_(random_vector(99)) {}
 
   // Gaps are zeros, as everywhere.
   std::vector<float> random_vector(unsigned seed, float spread = 1) const {
@@ -189,6 +189,16 @@ TEST_F(PopulationTest, EqualModelsHaveNoDistance) {
   for (std::size_t k = 0; k < other.size(); ++k) ASSERT_NEAR(population.mean()[0], other[0], 1e-6);
 }
 
+// The sums' range is an element's, not a vector's.
+TEST_F(PopulationTest, KnowsTheDistanceOfModelsThatAreFarInEveryElement) {
+  Population population(layout_, reference_);
+  std::vector<float> model = reference_;
+  for (float& value : model) value += 100;
+  population.add(reference_.data());
+  population.add(model.data());
+  EXPECT_NEAR(population.spread().consensus_distance, 50 * std::sqrt(static_cast<double>(model.size())), 0.1);
+}
+
 TEST_F(PopulationTest, SaysThatItDoesNotKnowWhenAModelHasRunAway) {
   for (const float bad :
        {600.0F, -1e30F, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
@@ -199,6 +209,7 @@ TEST_F(PopulationTest, SaysThatItDoesNotKnowWhenAModelHasRunAway) {
     model[4500] += bad;
     population.add(model.data());
     EXPECT_TRUE(std::isnan(population.spread().consensus_distance));
+    for (const LayerSpread& layer : population.spread().layers) EXPECT_TRUE(std::isnan(layer.distance)) << layer.name;
     EXPECT_TRUE(std::isnan(population.mean()[0]));
     population.clear();
     population.add(reference_.data());

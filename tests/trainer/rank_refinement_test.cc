@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -86,6 +87,27 @@ TEST(RankRefinement, ReadsAsManyRecordsFewerAsItSays) {
     EXPECT_EQ(figures_of(graph, ranks, start.owner).remote_reads, before - gained);
     expect_within_bounds(start);
   });
+}
+
+TEST(RankRefinement, BalancesToLessThanANodeAboveTheMean) {
+  for_all_graphs([](const Graph& graph, unsigned ranks) {
+    Start start(graph, ranks);
+    RankRefinement refinement(graph, start.weights, ranks, start.most_load, start.owner);
+    refinement.sweep();
+    const std::uint64_t total = std::reduce(start.loads.begin(), start.loads.end());
+    start.most_load = (total + ranks - 1) / ranks + std::ranges::max(start.weights) - 1;
+    refinement.balance(start.most_load);
+    expect_within_bounds(start);
+  });
+}
+
+// Five nodes on one rank and three on the other: the one that goes is the one with nobody to leave.
+TEST(RankRefinement, BalancesWithTheNodesThatCostLeast) {
+  const Graph graph(8, {{0, 1}, {1, 2}, {2, 3}, {0, 3}, {0, 2}, {1, 3}, {4, 5}, {4, 6}, {4, 7}, {5, 6}});
+  std::vector<std::uint16_t> owner = {0, 0, 0, 0, 0, 1, 1, 1};
+  const std::vector<std::uint32_t> weights(8, 1);
+  RankRefinement(graph, weights, 2, 5, owner).balance(4);
+  EXPECT_EQ(owner, (std::vector<std::uint16_t>{0, 0, 0, 0, 1, 1, 1, 1}));
 }
 
 TEST(RankRefinement, RefinesWhatSweepsCannot) {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <thread>
 
 #include "store/error.h"
 #include "tests/store/temporary_directory.h"
@@ -190,6 +191,77 @@ TEST_F(ScriptModel, GivesTheSameBitsHoweverOftenItRan) {
   EXPECT_EQ(node.slope, first);
 }
 
+// 784 -> 10 through `body`, which makes y from x.
+torch::jit::Module module_with(const std::string& body) {
+  torch::jit::Module module("net");
+  module.register_parameter("weight", (torch::randn({10, 784}) * 0.05).set_requires_grad(true), false);
+  module.register_buffer("calls", torch::zeros({}, torch::kLong));
+  module.register_attribute("training", c10::BoolType::get(), true);
+  module.define("def forward(self, x):\n    x = x.flatten(1)\n    " + body +
+                "\n    return torch.matmul(y, self.weight.t())\n");
+  return module;
+}
+
+TEST_F(ScriptModel, DrawsForANodesStepTheSameNumbersWhateverRanBefore) {
+  module_with("y = torch.dropout(x, 0.5, self.training)").save(file());
+  Node node(spec(), kGrey28);
+  EXPECT_TRUE(node.model->random());
+  const Batch batch = random_batch(kGrey28, 5);
+  const auto slope = [&](Learner& learner, NodeId number, std::uint64_t step) {
+    std::vector<float> gradient(node.model->flat_size());
+    std::vector<std::byte> buffers = node.buffers;
+    learner.gradient(number, step, batch, node.parameters.data(), buffers.data(), gradient.data());
+    return gradient;
+  };
+  const std::vector<float> first = slope(*node.learner, 3, 7);
+  EXPECT_NE(slope(*node.learner, 3, 8), first);
+  EXPECT_NE(slope(*node.learner, 4, 7), first);
+  torch::manual_seed(99);
+  EXPECT_EQ(slope(*node.learner, 3, 7), first);
+
+  const auto other = node.model->make_learner();
+  std::vector<float> meanwhile;
+  std::thread thread([&] {
+    for (std::uint64_t step = 0; step < 50; ++step) meanwhile = slope(*other, 3, step % 2 == 0 ? step : 7);
+  });
+  for (int i = 0; i < 50; ++i) ASSERT_EQ(slope(*node.learner, 3, 7), first);
+  thread.join();
+  EXPECT_EQ(meanwhile, first);
+}
+
+TEST_F(ScriptModel, IsScoredWithoutDropoutAndAlwaysAlike) {
+  torch::manual_seed(3);
+  module_with("y = torch.dropout(x, 0.5, self.training)").save(file());
+  Node with(spec(), kGrey28);
+  torch::manual_seed(3);
+  module_with("y = x").save(file());
+  Node without(spec(), kGrey28);
+  EXPECT_FALSE(without.model->random());
+  const Batch batch = random_batch(kGrey28, 50);
+  with.gradient(batch);
+  EXPECT_EQ(with.score(batch).loss, without.score(batch).loss);
+
+  module_with("y = x + torch.rand_like(x)").save(file());
+  Node noisy(spec(), kGrey28);
+  EXPECT_TRUE(noisy.model->random());
+  EXPECT_EQ(noisy.score(batch).loss, noisy.score(batch).loss);
+}
+
+TEST_F(ScriptModel, IsNotRandomWhereDropoutIsOff) {
+  module_with("y = torch.dropout(x, 0.5, False)").save(file());
+  EXPECT_FALSE(Node(spec(), kGrey28).model->random());
+  module_with("if x.size(0) > 100:\n        y = torch.bernoulli(x)\n    else:\n        y = x").save(file());
+  EXPECT_TRUE(Node(spec(), kGrey28).model->random()) << "a branch that has yet to be taken";
+}
+
+TEST_F(ScriptModel, ThatWritesToItsBuffersInEvaluationChangesNoNode) {
+  module_with("self.calls.add_(1)\n    y = x").save(file());
+  Node node(spec(), kGrey28);
+  const std::vector<std::byte> before = node.buffers;
+  node.score(random_batch(kGrey28, 5));
+  EXPECT_EQ(node.buffers, before);
+}
+
 TEST_F(ScriptModel, SaysWhatToDoWhereItCannotBeUsed) {
   EXPECT_NE(refusal().find("no such file"), std::string::npos);
   std::ofstream(file()) << "not a model";
@@ -217,6 +289,47 @@ TEST_F(ScriptModel, SaysWhatToDoWhereItCannotBeUsed) {
   other.define("def forward(self, x):\n    return torch.matmul(x.flatten(1), self.weight)\n");
   other.save(file());
   EXPECT_NE(refusal().find("1 x 28 x 28"), std::string::npos) << refusal();
+
+  module_with("y = torch.dropout(x, 0.5, True)").save(file());
+  EXPECT_NE(refusal().find("its dropout cannot be switched off"), std::string::npos) << refusal();
+  module_with("y = torch.batch_norm(x, None, None, torch.zeros(784), torch.ones(784), True, 0.1, 1e-5, False)")
+      .save(file());
+  EXPECT_NE(refusal().find("its batch_norm cannot be switched off"), std::string::npos) << refusal();
+}
+
+TEST_F(ScriptModel, WithParametersThatCannotBeTrainedSaysWhatToDoWithThem) {
+  for (const auto& [type, advice] :
+       {std::pair(torch::kDouble, "is of type Double, and Shoal trains float32: save model"),
+        std::pair(torch::kHalf, "save model.float()"),
+        std::pair(torch::kLong, "'extra' is of type Long, and Shoal trains float32: make it"),
+        std::pair(torch::kBool, "'extra' is of type Bool, and Shoal trains float32: make it")}) {
+    torch::jit::Module module = linear_module();
+    module.register_parameter("extra", torch::ones({3}).to(type), false);
+    module.save(file());
+    EXPECT_NE(refusal().find(advice), std::string::npos) << refusal();
+  }
+  torch::jit::Module module = linear_module();
+  module.register_buffer("mask", torch::ones({3}, torch::kBool));
+  module.save(file());
+  EXPECT_NE(refusal().find("the buffer 'mask' is of type Bool"), std::string::npos) << refusal();
+}
+
+TEST_F(ScriptModel, WithTiedTensorsIsRefusedAndNamesThem) {
+  const torch::Tensor weight = torch::randn({784, 784}).set_requires_grad(true);
+  const auto tied = [&](const auto& add_second) {
+    torch::jit::Module module = module_with("y = x");
+    module.register_parameter("encoder", weight, false);
+    add_second(module);
+    module.save(file());
+    return refusal();
+  };
+  const std::string parameters = tied([&](torch::jit::Module& m) { m.register_parameter("decoder", weight, false); });
+  EXPECT_NE(parameters.find("'encoder' and 'decoder' share their memory"), std::string::npos) << parameters;
+  const std::string buffer = tied([&](torch::jit::Module& m) { m.register_buffer("copy", weight.detach()); });
+  EXPECT_NE(buffer.find("'encoder' and 'copy' share their memory"), std::string::npos) << buffer;
+  const std::string transposed =
+      tied([&](torch::jit::Module& m) { m.register_parameter("decoder", weight.detach().t(), false); });
+  EXPECT_NE(transposed.find("'encoder' and 'decoder' share their memory"), std::string::npos) << transposed;
 }
 
 TEST(Device, CudaIsRefusedWhereThereIsNone) {

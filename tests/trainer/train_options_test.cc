@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 #include <set>
 
 #include "store/error.h"
@@ -12,10 +13,10 @@
 namespace shoal {
 namespace {
 
-TrainCommand parse(const std::vector<std::string>& arguments) {
+TrainCommand parse(const std::vector<std::string>& arguments, RanksHere ranks_here = {}) {
   std::vector<const char*> argv = {"shoal-train"};
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  return parse_train_command(static_cast<int>(argv.size()), argv.data());
+  return parse_train_command(static_cast<int>(argv.size()), argv.data(), ranks_here);
 }
 
 // The message of the refusal, which is one line and a usage error.
@@ -31,100 +32,81 @@ std::string refusal(const std::vector<std::string>& arguments) {
   return "";
 }
 
-// A value for every setting that is not its default.
-std::vector<std::string> everything_set(const std::string& out) {
-  return {"--nodes",
-          "48",
-          "--rounds",
-          "7",
-          "--seed",
-          "18446744073709551615",
-          "--graph",
-          "ring",
-          "--mixing",
-          "uniform",
-          "--model",
-          "mlp:784-16-10",
-          "--init",
-          "independent",
-          "--data",
-          "mnist:a \"b\"\\c",
-          "--partition",
-          "dirichlet:0.1",
-          "--batch",
-          "8",
-          "--augment",
-          "flip-crop",
-          "--algorithm",
-          "gossip",
-          "--order",
-          "atc",
-          "--gossip-every",
-          "3-5",
-          "--gossip-own",
-          "0.1",
-          "--gossip-buffer",
-          "2",
-          "--average-buffers",
-          "--async",
-          "free",
-          "--max-lag",
-          "7",
-          "--slow-rank",
-          "1:2.5x",
-          "--neighbour-reads",
-          "one-sided",
-          "--log-dir",
-          "logs",
-          "--local-steps",
-          "3",
-          "--optimizer",
-          "adamw",
-          "--lr",
-          "1e-5",
-          "--lr-schedule",
-          "step:3:0.5",
-          "--warmup-rounds",
-          "2",
-          "--momentum",
-          "0.3",
-          "--nesterov",
-          "--weight-decay",
-          "0.0001",
-          "--beta1",
-          "0.8",
-          "--beta2",
-          "0.99",
-          "--epsilon",
-          "1e-7",
-          "--intra-op",
-          "2",
-          "--device",
-          "cuda:1",
-          "--out",
-          out,
-          "--store",
-          out + "/s",
-          "--cold",
-          out + "/c",
-          "--store-io",
-          "posix",
-          "--warm-bytes",
-          "1GiB",
-          "--ram",
-          "123456789",
-          "--threads",
-          "3",
-          "--checkpoint-every",
-          "2",
-          "--eval-every",
-          "4",
-          "--eval-nodes",
-          "5",
-          "--eval-samples",
-          "6",
-          "--trace",
-          "--strict"};
+// Between them, another value than the default for every setting that is not an algorithm's own.
+std::vector<std::vector<std::string>> everything_set(const std::string& out) {
+  const std::vector<std::string> common = {"--nodes",
+                                           "48",
+                                           "--rounds",
+                                           "7",
+                                           "--seed",
+                                           "18446744073709551615",
+                                           "--graph",
+                                           "ring",
+                                           "--model",
+                                           "mlp:784-16-10",
+                                           "--init",
+                                           "independent",
+                                           "--data",
+                                           "mnist:a \"b\"\\c",
+                                           "--partition",
+                                           "dirichlet:0.1",
+                                           "--batch",
+                                           "8",
+                                           "--augment",
+                                           "flip-crop",
+                                           "--algorithm",
+                                           "local",
+                                           "--slow-rank",
+                                           "1:2.5x",
+                                           "--neighbour-reads",
+                                           "one-sided",
+                                           "--log-dir",
+                                           "logs",
+                                           "--local-steps",
+                                           "3",
+                                           "--lr",
+                                           "1e-5",
+                                           "--lr-schedule",
+                                           "step:3:0.5",
+                                           "--warmup-rounds",
+                                           "2",
+                                           "--weight-decay",
+                                           "0.0001",
+                                           "--intra-op",
+                                           "2",
+                                           "--device",
+                                           "cuda:1",
+                                           "--out",
+                                           out,
+                                           "--store",
+                                           out + "/s",
+                                           "--cold",
+                                           out + "/c",
+                                           "--store-io",
+                                           "posix",
+                                           "--warm-bytes",
+                                           "1GiB",
+                                           "--ram",
+                                           "123456789",
+                                           "--threads",
+                                           "3",
+                                           "--checkpoint-every",
+                                           "2",
+                                           "--eval-every",
+                                           "4",
+                                           "--eval-nodes",
+                                           "5",
+                                           "--eval-samples",
+                                           "6",
+                                           "--trace",
+                                           "--strict",
+                                           "--quiet",
+                                           "--json"};
+  std::vector<std::string> sgd = common;
+  sgd.insert(sgd.end(), {"--momentum", "0.3", "--nesterov", "--async", "free", "--max-lag", "7"});
+  std::vector<std::string> adam = common;
+  adam.insert(adam.end(), {"--optimizer", "adamw", "--beta1", "0.8", "--beta2", "0.99", "--epsilon", "1e-7"});
+  return {sgd, adam};
 }
 
 TEST(TrainOptions, DefaultsAreComplete) {
@@ -136,29 +118,41 @@ TEST(TrainOptions, DefaultsAreComplete) {
   EXPECT_EQ(options.eval_every, 2U);
 }
 
+TEST(TrainOptions, RanksDivideWhatTheyShare) {
+  const TrainOptions alone = parse({}).options;
+  const TrainOptions on_own_cores = parse({}, {.in_ram = 64, .on_cores = 1}).options;
+  EXPECT_EQ(on_own_cores.threads, alone.threads);
+  EXPECT_LT(on_own_cores.ram_bytes, alone.ram_bytes / 2);
+  EXPECT_EQ(parse({}, {.in_ram = 1, .on_cores = 256}).options.threads, 1U);
+}
+
 TEST(TrainOptions, EverySettingIsTakenFromItsFlag) {
-  const std::vector<Setting> defaults = settings(parse({}).options);
-  const std::vector<Setting> changed = settings(parse(everything_set("run")).options);
-  std::set<std::string> compared;
-  for (const Setting& setting : changed) {
-    for (const Setting& standard : defaults) {
-      if (standard.key != setting.key) continue;
-      EXPECT_NE(standard.value, setting.value) << setting.key;
-      compared.insert(setting.key);
+  std::map<std::string, std::string> defaults;
+  for (const char* optimizer : {"sgd", "adam"}) {
+    for (const char* pace : {"rounds", "free"}) {
+      const std::vector<std::string> arguments = {"--algorithm", "local", "--optimizer", optimizer, "--async", pace};
+      for (const Setting& setting : settings(parse(arguments).options)) defaults.emplace(setting.key, setting.value);
     }
   }
-  EXPECT_EQ(compared.size(), defaults.size());
-  EXPECT_EQ(changed.size(), defaults.size() + 4)
-      << "cold, warm-bytes, slow-rank and log-dir are written when they are given";
+  defaults.erase("algorithm");
+  std::set<std::string> changed;
+  for (const auto& arguments : everything_set("run")) {
+    for (const Setting& setting : settings(parse(arguments).options)) {
+      if (defaults[setting.key] != setting.value) changed.insert(setting.key);
+    }
+  }
+  for (const auto& [key, value] : defaults) EXPECT_TRUE(changed.contains(key)) << key;
+  for (const char* key : {"cold", "warm-bytes", "slow-rank", "log-dir"}) EXPECT_TRUE(changed.contains(key)) << key;
 }
 
 TEST(TrainOptions, WhatIsPrintedIsReadBackAndPrintedTheSame) {
   const TemporaryDirectory folder;
   const std::string file = (folder.path() / "run.toml").string();
-  for (const auto& arguments : {std::vector<std::string>{}, everything_set("a run")}) {
-    auto with_print = arguments;
-    with_print.push_back("--print-config");
-    const std::string printed = parse(with_print).print.value();
+  std::vector<std::vector<std::string>> all = everything_set("a \"run\" # 'of' many\\");
+  all.emplace_back();
+  for (auto arguments : all) {
+    arguments.emplace_back("--print-config");
+    const std::string printed = parse(arguments).print.value();
     std::ofstream(file) << printed;
     EXPECT_EQ(parse({"--config", file, "--print-config"}).print.value(), printed);
     // And not only the text: what the run would do.
@@ -188,13 +182,16 @@ TEST(TrainOptions, AFileThatIsNotUnderstoodIsRefused) {
   const TemporaryDirectory folder;
   const std::string file = (folder.path() / "run.toml").string();
   std::ofstream(file) << "nodes = 8\nnodse = 9\n";
-  EXPECT_THAT(refusal({"--config", file}), testing::HasSubstr("nodse"));
+  EXPECT_THAT(refusal({"--config", file}),
+              testing::HasSubstr("run.toml, line 2: there is no setting nodse; the nearest is nodes"));
   std::ofstream(file) << "[run]\nnodes = 8\n";
   EXPECT_THAT(refusal({"--config", file}), testing::HasSubstr("run"));
-  std::ofstream(file) << "nodes = \"many\"\n";
-  EXPECT_THAT(refusal({"--config", file}), testing::HasSubstr("nodes"));
+  std::ofstream(file) << "# few\nnodes = \"many\"\n";
+  EXPECT_THAT(refusal({"--config", file}), testing::HasSubstr("run.toml, line 2: nodes is a text"));
   EXPECT_THAT(refusal({"--config", (folder.path() / "none.toml").string()}), testing::HasSubstr("none.toml"));
 }
+
+TEST(TrainOptions, NoRamIsTooLittleRamAndNotTheDefault) { EXPECT_EQ(parse({"--ram", "0"}).options.ram_bytes, 0U); }
 
 TEST(TrainOptions, AnEdgeListBringsItsOwnNumberOfNodes) {
   EXPECT_EQ(parse({"--graph", "file:edges.txt"}).options.nodes, 0U);
@@ -204,17 +201,24 @@ TEST(TrainOptions, AnEdgeListBringsItsOwnNumberOfNodes) {
 TEST(TrainOptions, HelpAndVersionAreTextsAndNothingElseHappens) {
   const std::string help = parse({"--help"}).print.value();
   for (const char* word : {"--checkpoint-every", "dpsgd", "gossip", "random-regular:D", "dirichlet:A", "resnet18",
-                           "synthetic-mnist", "Exit code"}) {
+                           "synthetic-mnist", "report.html", "metrics.jsonl", "nodes.csv", "summary.json",
+                           "config.toml", "node_names.csv", "trace.json", "stores.json", "Exit code"}) {
     EXPECT_THAT(help, testing::HasSubstr(word));
   }
   EXPECT_THAT(parse({"--version"}).print.value(), testing::StartsWith("shoal-train "));
 }
 
-TEST(TrainOptions, AnUnknownFlagIsRefusedWithTheListOfAll) {
-  const std::string message = refusal({"--nodse", "8"});
-  EXPECT_THAT(message, testing::HasSubstr("--nodse"));
-  EXPECT_THAT(message, testing::HasSubstr("--nodes"));
+TEST(TrainOptions, AnUnknownFlagIsRefusedWithTheNearestOne) {
+  EXPECT_THAT(refusal({"--nodse", "8"}), testing::HasSubstr("--nodse; the nearest is --nodes"));
   refusal({"8"});
+}
+
+TEST(TrainOptions, WhatTheChosenOptimizerOrPaceWouldIgnoreIsRefused) {
+  EXPECT_THAT(refusal({"--optimizer", "adam", "--nesterov"}),
+              testing::HasSubstr("--nesterov: it is for --optimizer sgd, and this run's is adam"));
+  EXPECT_THAT(refusal({"--optimizer", "adamw", "--momentum", "0.5"}), testing::HasSubstr("--optimizer sgd"));
+  EXPECT_THAT(refusal({"--beta1", "0.5"}), testing::HasSubstr("--optimizer adam or adamw, and this run's is sgd"));
+  EXPECT_THAT(refusal({"--max-lag", "2"}), testing::HasSubstr("--async free"));
 }
 
 struct BadValue {
@@ -226,23 +230,23 @@ TEST(TrainOptions, AWrongValueIsRefusedInOneLineThatNamesTheFlag) {
   const std::vector<BadValue> table = {
       {{"--nodes", "0"}, "--nodes"},
       {{"--nodes", "-3"}, "--nodes"},
-      {{"--nodes", "5000000000"}, "--nodes"},
+      {{"--nodes", "5000000000"}, "--nodes 5000000000: it must be a whole number from 1 to"},
       {{"--nodes", "many"}, "--nodes"},
       {{"--nodes"}, "--nodes"},
-      {{"--nodes", "8", "--nodes", "9"}, "--nodes"},
+      {{"--nodes", "8", "--nodes", "9"}, "--nodes is given 2 times"},
       {{"--rounds", "few"}, "--rounds"},
       {{"--rounds", "-1"}, "--rounds"},
       {{"--seed", "x"}, "--seed"},
       {{"--seed", "-1"}, "--seed"},
       {{"--seed", "99999999999999999999"}, "--seed"},
-      {{"--mixing", "stirring"}, "metropolis"},
+      {{"--mixing", "stirring"}, "--mixing stirring: choose from metropolis"},
       {{"--init", "random"}, "independent"},
       {{"--batch", "0"}, "--batch"},
       {{"--batch", "65537"}, "--batch"},
       {{"--augment", "rotate"}, "flip-crop"},
-      {{"--algorithm", "adpsgd"}, "dpsgd"},
+      {{"--algorithm", "adpsgd"}, "--algorithm adpsgd: choose from allreduce, dpsgd"},
       {{"--order", "abc"}, "cta"},
-      {{"--gossip-every", "0"}, "--gossip-every"},
+      {{"--algorithm", "gossip", "--gossip-every", "0"}, "--gossip-every 0: ticks"},
       {{"--gossip-every", "5-3"}, "--gossip-every"},
       {{"--gossip-every", "3-"}, "--gossip-every"},
       {{"--gossip-every", ""}, "--gossip-every"},
@@ -252,12 +256,12 @@ TEST(TrainOptions, AWrongValueIsRefusedInOneLineThatNamesTheFlag) {
       {{"--average-buffers=maybe"}, "--average-buffers"},
       {{"--local-steps", "-1"}, "--local-steps"},
       {{"--local-steps", "10001"}, "--local-steps"},
-      {{"--optimizer", "lion"}, "adamw"},
+      {{"--optimizer", "lion"}, "--optimizer lion: choose from sgd, adam, adamw"},
       {{"--lr", "fast"}, "--lr"},
       {{"--lr", "-0.1"}, "--lr"},
       {{"--lr", "nan"}, "--lr"},
       {{"--lr", "inf"}, "--lr"},
-      {{"--lr-schedule", "linear"}, "cosine"},
+      {{"--lr-schedule", "linear"}, "--lr-schedule linear: "},
       {{"--lr-schedule", "step:0:0.1"}, "step:EVERY:FACTOR"},
       {{"--warmup-rounds", "x"}, "--warmup-rounds"},
       {{"--warmup-rounds", "-1"}, "--warmup-rounds"},
@@ -278,16 +282,19 @@ TEST(TrainOptions, AWrongValueIsRefusedInOneLineThatNamesTheFlag) {
       {{"--ram", "-5"}, "--ram"},
       {{"--ram", "4GiBs"}, "--ram"},
       {{"--threads", "257"}, "--threads"},
+      {{"--threads", "0"}, "--threads"},
       {{"--threads", "-1"}, "--threads"},
       {{"--checkpoint-every", "x"}, "--checkpoint-every"},
       {{"--checkpoint-every", "-1"}, "--checkpoint-every"},
       {{"--resume", "--overwrite"}, "--overwrite"},
       {{"--eval-every", "x"}, "--eval-every"},
+      {{"--eval-every", "0"}, "--eval-every"},
       {{"--eval-every", "-1"}, "--eval-every"},
       {{"--eval-nodes", "-1"}, "--eval-nodes"},
       {{"--eval-samples", "0"}, "--eval-samples"},
       {{"--trace=perhaps"}, "--trace"},
       {{"--strict=perhaps"}, "--strict"},
+      {{"--strict=7"}, "--strict"},
       {{"--quiet=perhaps"}, "--quiet"},
       {{"--json=perhaps"}, "--json"},
   };

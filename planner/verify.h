@@ -1,0 +1,39 @@
+// A prediction against the real thing: a smaller run of the same shape, planned and then run.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "planner/plan_lines.h"
+#include "planner/run_plan.h"
+#include "trainer/train_options.h"
+
+namespace shoal {
+
+// A line of the plan that a run measures.
+struct VerifiedLine {
+  std::string section;
+  std::string what;
+  double predicted = 0;
+  double measured = 0;
+  PlanLine::Unit unit = PlanLine::Unit::kBytes;
+  double difference() const;  // of the measured figure; 0 when both are 0
+};
+
+struct Verification {
+  NodeId nodes = 0;
+  std::uint64_t rounds = 0;
+  std::uint64_t ram_bytes = 0;
+  std::vector<VerifiedLine> lines;
+
+  std::string text() const;
+  nlohmann::json json() const;
+};
+
+// Runs in --store's folder.
+Verification verify_plan(const TrainOptions& options, const Machine& machine, const std::optional<Profile>& profile);
+// The same for a run as it is.
+std::vector<VerifiedLine> compare(const RunPlan& plan, const nlohmann::json& summary);
+
+}  // namespace shoal

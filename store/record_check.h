@@ -1,0 +1,43 @@
+// The check of a record's checksum in pieces, by somebody who goes through the record anyway: each piece is hashed
+// while it is in the nearest cache. Mixing nine LeNet-5 models of which four are to be checked takes 111 us that way,
+// 138 when they are checked first, and 106 without any check.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "store/record.h"
+
+struct XXH3_state_s;
+
+namespace shoal {
+
+class RecordCheck {
+ public:
+  RecordCheck();
+  ~RecordCheck();
+  RecordCheck(RecordCheck&&) noexcept;
+  RecordCheck& operator=(RecordCheck&&) noexcept;
+
+  // The record as defect() would be asked about it. A check that has not begun has nothing to do.
+  void begin(const std::byte* record, const RecordId& expected, std::uint64_t record_bytes, std::uint64_t store_id);
+  void cancel() { record_ = nullptr; }
+  bool due() const { return record_ != nullptr; }
+
+  // All bytes before `end` have been looked at.
+  void advance(const void* end);
+  // Takes in the rest and says what defect() would. Only when due().
+  std::string finish();
+
+ private:
+  std::unique_ptr<XXH3_state_s, void (*)(XXH3_state_s*)> state_;
+  const std::byte* record_ = nullptr;
+  const std::byte* at_ = nullptr;
+  std::uint64_t bytes_ = 0;
+  std::uint64_t store_id_ = 0;
+  RecordId expected_;
+};
+
+}  // namespace shoal

@@ -1,0 +1,112 @@
+#include "comm/arena_window.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "comm/mpi_error.h"
+#include "store/types.h"
+#include "tests/comm/ranks.h"
+
+namespace shoal::testing {
+namespace {
+
+constexpr std::uint64_t kBytes = 3 << 20;
+
+std::byte mark(unsigned rank, std::uint64_t at) { return static_cast<std::byte>(rank * 50 + at % 41); }
+
+void fill(const ArenaWindow& window) {
+  for (std::uint64_t at = 0; at < window.memory().size(); ++at) window.memory()[at] = mark(ranks().rank(), at);
+  ranks().barrier();
+}
+
+std::vector<std::byte> got(ArenaWindow& window, unsigned rank, std::uint64_t offset, std::size_t bytes) {
+  std::vector<std::byte> out(bytes);
+  MPI_Request request = MPI_REQUEST_NULL;
+  ranks().run([&, started = false]() mutable {
+    if (!std::exchange(started, true)) window.get(rank, offset, out, &request);
+    int done = 0;
+    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    return done != 0;
+  });
+  return out;
+}
+
+std::uint64_t rss_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("RssShmem:")) return std::stoull(line.substr(9)) * 1024;
+  }
+  return 0;
+}
+
+TEST(ArenaWindow, IsZeroedAlignedMemory) {
+  const ArenaWindow window(ranks(), kBytes, HostReads::kMapped, kBytes);
+  EXPECT_EQ(window.memory().size(), kBytes);
+  EXPECT_EQ(reinterpret_cast<std::uint64_t>(window.memory().data()) % kBlockBytes, 0U);
+  EXPECT_TRUE(std::ranges::all_of(window.memory(), [](std::byte each) { return each == std::byte{0}; }));
+}
+
+TEST(ArenaWindow, OfRanksOfOneHostIsMappedAndIsNotWhereTheyAreToldToBeStrangers) {
+  const ArenaWindow mapped(ranks(), kBytes, HostReads::kMapped, kBytes);
+  const ArenaWindow strangers(ranks(), kBytes, HostReads::kOneSided, kBytes);
+  for (unsigned rank = 0; rank < ranks().size(); ++rank) {
+    EXPECT_EQ(mapped.mapped(rank) == nullptr, rank == ranks().rank());
+    EXPECT_EQ(strangers.mapped(rank), nullptr);
+  }
+  EXPECT_FALSE(mapped.reads_one_sided());
+  EXPECT_TRUE(strangers.reads_one_sided());
+}
+
+TEST(ArenaWindow, IsReadByOthersThroughTheMappingAndWithGetsAlike) {
+  // Not the same size everywhere: each rank has its own number of nodes.
+  ArenaWindow window(ranks(), kBytes + ranks().rank() * kBlockBytes, HostReads::kMapped, kBytes);
+  fill(window);
+  for (unsigned rank = 0; rank < ranks().size(); ++rank) {
+    if (rank == ranks().rank()) continue;
+    const std::uint64_t last = kBytes + rank * kBlockBytes - 100;
+    for (const std::uint64_t offset : {std::uint64_t{0}, std::uint64_t{123'457}, last}) {
+      const auto bytes = got(window, rank, offset, 100);
+      for (std::uint64_t i = 0; i < bytes.size(); ++i) {
+        ASSERT_EQ(bytes[i], mark(rank, offset + i)) << "rank " << rank << " at " << offset + i;
+        ASSERT_EQ(window.mapped(rank)[offset + i], bytes[i]);
+      }
+    }
+  }
+  ranks().barrier();
+}
+
+TEST(ArenaWindow, LetsGoOfPagesThatWereLookedAtWhenTheyAreTooMany) {
+  constexpr std::uint64_t kLarge = 32 << 20;
+  constexpr std::uint64_t kMayBeMapped = 4 << 20;
+  ArenaWindow window(ranks(), kLarge, HostReads::kMapped, kMayBeMapped);
+  fill(window);
+  const unsigned other = (ranks().rank() + 1) % ranks().size();
+  const std::uint64_t before = rss_bytes();
+  std::uint64_t most = 0;
+  std::vector<std::byte> record(100'000);
+  for (std::uint64_t offset = 0; offset + record.size() <= kLarge; offset += record.size()) {
+    std::memcpy(record.data(), window.mapped(other) + offset, record.size());
+    window.looked_at(other, offset, record.size());
+    ASSERT_EQ(record[7], mark(other, offset + 7));
+    most = std::max(most, rss_bytes());
+  }
+  EXPECT_GT(most, before);
+  EXPECT_LT(most, before + 2 * kMayBeMapped);
+  ranks().barrier();
+}
+
+TEST(ArenaWindow, NamesItsComponentAndWhetherProgressIsPassive) {
+  const ArenaWindow window(ranks(), kBytes, HostReads::kMapped, kBytes);
+  EXPECT_NE(window.component(), "unknown");
+  EXPECT_GT(window.self_test_seconds(), 0);
+  EXPECT_THAT(window.description(),
+              ::testing::AllOf(::testing::HasSubstr("osc/" + window.component()), ::testing::HasSubstr("progress")));
+}
+
+}  // namespace
+}  // namespace shoal::testing

@@ -1,0 +1,24 @@
+#include "trainer/split.h"
+
+#include <fmt/format.h>
+
+#include "store/error.h"
+
+namespace shoal {
+
+bool is_split(const Experiment& experiment, unsigned ranks) {
+  const NodeId nodes = experiment.options.nodes;
+  if (ranks > nodes) {
+    throw Error(fmt::format("{} ranks for {} nodes; a rank needs at least one", ranks, nodes), ExitCode::kUsage);
+  }
+  return ranks > 1 && experiment.algorithm->records() == nodes;
+}
+
+// All nodes of an algorithm act equally often so far, so all weigh the same; and a model that several of a rank's nodes
+// read comes once, so that is what is counted.
+RankPartition partition_for(const Experiment& experiment, unsigned ranks) {
+  return split_over_ranks(experiment.graph(), {}, ranks, experiment.options.seed, experiment.order,
+                          Fewest::kRemoteReads);
+}
+
+}  // namespace shoal
