@@ -132,6 +132,7 @@ TrainingResult Training::run_all() {
     if (item.kind == Item::Kind::kTrain) train(item);
     if (item.kind == Item::Kind::kEvaluate) evaluate(item);
     if (item.kind == Item::Kind::kTrain && evaluation_due(item.round)) continue;
+    if (item.round < first_round_) continue;  // it was finished before this run was resumed
     finish_round(item.round);
     result.stopped = stopping_ && rounds_done_ < options_.rounds;
   }
@@ -282,12 +283,16 @@ Training::Tally Training::add_up(const Tally& own) {
   figures.loss_sum = FixedSum::from_limbs(numbers);
   std::size_t at = FixedSum::kLimbs;
   for (std::uint64_t* count : counts) *count = static_cast<std::uint64_t>(numbers[at++]);
-  if (!share_.whole()) {
-    std::vector<std::int64_t> sums = population_->pack();
-    ranks_.sum_at_first(sums);
-    if (everybody_) everybody_->unpack(sums);
-  }
+  take_up_everybody();
   return all;
+}
+
+// On rank 0: the sums over all ranks' nodes.
+void Training::take_up_everybody() {
+  if (alone() || share_.whole()) return;
+  std::vector<std::int64_t> sums = population_->pack();
+  ranks_.sum_at_first(sums);
+  if (everybody_) everybody_->unpack(sums);
 }
 
 void Training::train(const Item& item) {

@@ -103,6 +103,7 @@ class Training {
   void keep_pace(std::uint64_t round);
   double wait_for_others(std::uint64_t round, const std::function<void()>& wait);
   Tally add_up(const Tally& own);
+  void take_up_everybody();
   void evaluate(const Item& item);
   // Every record, for the hash and nodes.csv; `population`, when given, takes up every node.
   void inspect(Population* population);

@@ -231,10 +231,13 @@ void Training::take_up_checkpoint() {
   for (std::uint64_t round = 0; round < first_round_; ++round) share_.localize(experiment_.algorithm->plan(round));
   const nlohmann::json last = files_ ? continue_metrics() : nlohmann::json();
   if (!experiment_.algorithm->all_act() || first_round_ == options_.rounds) inspect(population_.get());
-  if (first_round_ == options_.rounds && last.is_object()) {
-    // Nothing is left to train: the figures are those of the last round.
+  if (first_round_ != options_.rounds) return;
+  // Nothing is left to train. What nodes.csv says of single nodes was kept nowhere, so the last round's evaluation is
+  // made again; the other figures are in its line.
+  take_up_everybody();
+  evaluate_next_ = first_round_ > 0 && evaluation_due(first_round_ - 1);
+  if (last.is_object()) {
     if (last["loss"].is_number()) loss_ = last["loss"].get<double>();
-    if (last.contains("accuracy")) evaluation_ = last["accuracy"];
     if (last["consensus_distance"].is_number()) consensus_distance_ = last["consensus_distance"].get<double>();
   }
 }
