@@ -167,7 +167,7 @@ FrameId StoreEngine::bind(Flight& flight, Part part, NodeId node, bool next) {
 
 // Where everything fits, one step at a time finds a frame for all it needs (UseIndex::extra_versions). Steps that are
 // ahead of it may need more, above all when other ranks are late: they keep the guests that have come and the old
-// versions it reads. They give them back when they are done, and to wait for that moves no record to disk.
+// versions that they read. They give them back when they are done, and to wait for that moves no record to disk.
 bool StoreEngine::frames_come_back(const Flight& flight, Part part) const {
   return !flight.serving && !pressed_[index(part)] && flying_ > 1;
 }
