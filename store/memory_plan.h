@@ -20,7 +20,8 @@ struct MemoryPlan {
   std::uint32_t least_public = 0;  // frames without which one step cannot run, those included
   std::uint32_t least_private = 1;
 
-  // Frames in which all records stay, and the old versions that a round keeps alive.
+  // Frames in which all records stay, and the old versions that a round keeps alive. Steps that are ahead of the first
+  // one get some more; where those are not enough, they wait for them.
   std::uint64_t all_public = 0;
   std::uint64_t all_private = 0;
   bool resident = false;  // the arena has them: rounds touch no disk

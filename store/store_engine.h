@@ -154,6 +154,7 @@ class StoreEngine {
   FrameId use(Flight& flight, Part part, NodeId node, bool to_change);
   void await(Flight& flight, FrameId id);
   FrameId bind(Flight& flight, Part part, NodeId node, bool next);
+  bool frames_come_back(const Flight& flight, Part part) const;
   void load(FrameId id);
   void loaded(FrameId id);
   void deliver(Flight& flight);

@@ -155,7 +155,7 @@ void StoreEngine::await(Flight& flight, FrameId id) {
 
 FrameId StoreEngine::bind(Flight& flight, Part part, NodeId node, bool next) {
   const std::uint32_t kept = flight.serving ? 0 : kept_for_serving(part);
-  if (arena_->free_frames(part) <= kept) make_room(part);
+  if (arena_->free_frames(part) <= kept && !frames_come_back(flight, part)) make_room(part);
   if (arena_->free_frames(part) <= kept) return kNoFrame;
   const FrameId id = cache_->bind(part, node, next);
   if (!flight.serving) {
@@ -163,6 +163,13 @@ FrameId StoreEngine::bind(Flight& flight, Part part, NodeId node, bool next) {
     flying_bytes_ += record_bytes(part);
   }
   return id;
+}
+
+// Where everything fits, one step at a time finds a frame for all it needs (UseIndex::extra_versions). Steps that are
+// ahead of it may need more, above all when other ranks are late: they keep the guests that have come and the old
+// versions that they read. They give them back when they are done, and to wait for that moves no record to disk.
+bool StoreEngine::frames_come_back(const Flight& flight, Part part) const {
+  return !flight.serving && !pressed_[index(part)] && flying_ > 1;
 }
 
 // Brings the record into its frame from wherever its durable copy is.

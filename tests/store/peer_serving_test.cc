@@ -11,6 +11,7 @@
 #include "store/memory_plan.h"
 #include "store/ready_queue.h"
 #include "store/record.h"
+#include "store/use_index.h"
 #include "tests/store/peer_group.h"
 #include "tests/store/store_harness.h"
 
@@ -115,6 +116,20 @@ class PeerServing : public ::testing::Test {
 
   // Creates the store, and its nodes in a first round. `spare` RAM on top of the least.
   void create(NodeId nodes, NodeId guests, std::size_t reads, std::uint64_t spare) {
+    describe(nodes, guests, reads);
+    options_.ram_bytes = MemoryPlan::minimum(options_) + spare;
+    create();
+  }
+
+  // As much RAM as the store says that it takes for rounds like `plan`.
+  void create_resident(NodeId nodes, NodeId guests, std::size_t reads, const std::shared_ptr<const AccessPlan>& plan) {
+    describe(nodes, guests, reads);
+    options_.old_versions = UseIndex(plan, nodes, guests).extra_versions();
+    options_.ram_bytes = MemoryPlan::resident_ram(options_);
+    create();
+  }
+
+  void describe(NodeId nodes, NodeId guests, std::size_t reads) {
     options_.directory = directory_.path() / "store";
     options_.layout = layout_of(kFloats * 4, 4);
     options_.nodes = nodes;
@@ -124,19 +139,21 @@ class PeerServing : public ::testing::Test {
     options_.serving_frames = 1;
     options_.io = IoEngine::kPosix;
     options_.peers = &peers_;
-    options_.ram_bytes = MemoryPlan::minimum(options_) + spare;
     options_.device_hook = [this](std::unique_ptr<IoDevice>) {
       return make_faulty_device(make_memory_device(std::make_shared<MemoryFiles>(), {}), script_);
     };
+  }
+
+  void create() {
     const std::uint64_t bytes = MemoryPlan::for_options(options_).arena;
     arena_.resize(bytes + kBlockBytes);
     auto* const start =
         reinterpret_cast<std::byte*>(round_up(reinterpret_cast<std::uintptr_t>(arena_.data()), kBlockBytes));
     options_.region = {start, bytes};
-    directory_entries_ = std::vector<DirectoryEntry>(nodes);
+    directory_entries_ = std::vector<DirectoryEntry>(options_.nodes);
     options_.listing = directory_entries_;
     store_ = StateStore::create(options_);
-    store_->plan(creation_plan(nodes));
+    store_->plan(creation_plan(options_.nodes));
     begin();
     store_->end_round();
   }
@@ -381,6 +398,31 @@ TEST_F(PeerServing, FetchesAGuestAgainWhenThereWasNoRoomToKeepIt) {
   // With three frames Belady's rule keeps two of them from one time round to the next.
   EXPECT_GE(report.guest_fetches, 5u + 2 * 3u);
   EXPECT_LE(report.guest_fetches, 3 * 5u);
+}
+
+// All that it asks for is late, and each step asks for others: with steps as far ahead as they may be there would be
+// many more guests than a step at a time has.
+TEST_F(PeerServing, WithRamForEverythingWaitsForGuestsRatherThanWriteItsOwnRecordsOut) {
+  constexpr NodeId kNodes = 20;
+  constexpr std::size_t kReads = 8;
+  auto plan = std::make_shared<AccessPlan>();
+  for (NodeId node = 0, guest = kNodes; node < kNodes; ++node) {
+    std::vector<NodeId> reads;
+    while (reads.size() < kReads) reads.push_back(guest++);
+    plan->add(StepKind::kUpdate, node, reads);
+  }
+  create_resident(kNodes, kNodes * kReads, kReads, plan);
+  for (std::size_t round = 0; round < 2; ++round) {
+    store_->plan(plan);
+    begin();
+    for (std::size_t guest = 0; guest < kNodes * kReads; ++guest) {
+      peers_.arrive(peers_.fetched(round * kNodes * kReads + guest));
+    }
+    const RoundReport report = store_->end_round();
+    EXPECT_EQ(report.guest_fetches, kNodes * kReads);
+    EXPECT_EQ(report.slab_bytes_written, 0u);
+    EXPECT_EQ(report.slab_bytes_read, 0u);
+  }
 }
 
 TEST_F(PeerServing, EndsAFailedRoundWhenTheLeasesAreBack) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <barrier>
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +11,8 @@
 
 #include "store/error.h"
 #include "store/memory_device.h"
+#include "store/memory_plan.h"
+#include "store/use_index.h"
 #include "tests/store/peer_group.h"
 #include "tests/store/store_harness.h"
 
@@ -33,9 +36,10 @@ struct Scene {
   PeerSettings peers;
   bool least_ram = false;
   bool ample_ram = false;
-  bool cold = false;        // little room in the slabs: records go to the cold tier and come back
-  bool all_remote = false;  // a node reads nodes of other ranks only
-  bool all_act = false;     // every node, in every round
+  bool resident_ram = false;  // just as much as the stores say that these rounds take; and nothing between rounds
+  bool cold = false;          // little room in the slabs: records go to the cold tier and come back
+  bool all_remote = false;    // a node reads nodes of other ranks only
+  bool all_act = false;       // every node, in every round
   unsigned serving = 1;
   std::uint64_t rounds = 6;
   std::uint64_t seed = 1;
@@ -52,6 +56,8 @@ class Population {
         directory_(scene.device == Device::kMemory ? fast_directory() : std::filesystem::temp_directory_path()),
         group_(owner_, scene.ranks, scene.peers),
         model_(scene.nodes, layout_) {
+    rounds_.push_back(creation_plan(scene_.nodes));
+    while (rounds_.size() <= scene_.rounds) rounds_.push_back(round());
     for (unsigned rank = 0; rank < scene.ranks; ++rank) {
       options_.push_back(options(rank));
       stores_.push_back(StateStore::create(options_.back()));
@@ -61,19 +67,17 @@ class Population {
 
   // All rounds on all ranks; the stores end each together, but go on without waiting for each other.
   void live() {
-    std::vector<std::shared_ptr<const AccessPlan>> rounds = {creation_plan(scene_.nodes)};
-    while (rounds.size() <= scene_.rounds) rounds.push_back(round());
     std::vector<Model> models = {model_};
-    for (std::size_t i = 0; i < rounds.size(); ++i) {
+    for (std::size_t i = 0; i < rounds_.size(); ++i) {
       models.push_back(models.back());
-      models.back().run(*rounds[i], scene_.seed + i);
+      models.back().run(*rounds_[i], scene_.seed + i);
     }
     std::barrier<> everywhere(scene_.ranks);
     std::vector<std::thread> drivers;
     for (unsigned rank = 0; rank < scene_.ranks; ++rank) {
       drivers.emplace_back([&, rank, chance = random_()] {
         try {
-          drive(rank, rounds, models, everywhere, chance);
+          drive(rank, models, everywhere, chance);
         } catch (const std::exception& error) {
           // The others cannot go on without this one.
           std::fprintf(stderr, "rank %u of population %lu: %s\n", rank, scene_.seed, error.what());
@@ -95,6 +99,7 @@ class Population {
     return sum;
   }
   std::uint64_t fetches() const { return fetches_; }
+  std::uint64_t moved() const { return moved_; }
 
  private:
   StoreOptions options(unsigned rank) {
@@ -112,6 +117,14 @@ class Population {
     if (scene_.cold) options.warm_bytes = random_() % (2 * state);
     options.ram_bytes = StateStore::minimum_ram(options) + (scene_.least_ram ? 0 : random_() % (3 * state));
     if (scene_.ample_ram) options.ram_bytes += 10 * scene_.nodes * layout_.state_bytes() + (64 << 20);
+    if (scene_.resident_ram) {
+      options.old_versions = 0;
+      for (const auto& round : rounds_) {
+        const UseIndex index(group_.share(*round, rank), options.nodes, options.guests);
+        options.old_versions = std::max(*options.old_versions, index.extra_versions());
+      }
+      options.ram_bytes = MemoryPlan::resident_ram(options);
+    }
     if (scene_.device == Device::kMemory) {
       options.device_hook = [files = std::make_shared<MemoryFiles>()](std::unique_ptr<IoDevice>) {
         return make_memory_device(files, {});
@@ -138,8 +151,7 @@ class Population {
     return plan;
   }
 
-  void drive(unsigned rank, const std::vector<std::shared_ptr<const AccessPlan>>& rounds,
-             const std::vector<Model>& models, std::barrier<>& everywhere, std::uint64_t chance) {
+  void drive(unsigned rank, const std::vector<Model>& models, std::barrier<>& everywhere, std::uint64_t chance) {
     std::mt19937_64 random(chance);
     StateStore& store = *stores_[rank];
     const RankView view{group_.names(rank), [&] { everywhere.arrive_and_wait(); }};
@@ -163,9 +175,9 @@ class Population {
       for (const std::uint64_t bytes : sizes.memory) charged += bytes;
       if (charged > options_[rank].ram_bytes) throw Error(fmt::format("{} bytes are charged", charged));
     };
-    for (std::size_t i = 0; i < rounds.size(); ++i) {
-      run(group_.share(*rounds[i], rank), models[i], scene_.seed + i);
-      between_rounds(store, random);
+    for (std::size_t i = 0; i < rounds_.size(); ++i) {
+      run(group_.share(*rounds_[i], rank), models[i], scene_.seed + i);
+      if (!scene_.resident_ram) between_rounds(store, random);
     }
     auto inspection = std::make_shared<AccessPlan>();
     for (NodeId node = 0; node < group_.own(rank); ++node) {
@@ -175,6 +187,7 @@ class Population {
       inspection->add(StepKind::kInspect, node);
     }
     run(inspection, models.back(), 0);
+    moved_ += moved;
   }
 
   // While others may be asking for the next round already.
@@ -200,9 +213,11 @@ class Population {
   const TemporaryDirectory directory_;
   PeerGroup group_;
   Model model_;
+  std::vector<std::shared_ptr<const AccessPlan>> rounds_;
   std::vector<StoreOptions> options_;
   std::vector<std::unique_ptr<StateStore>> stores_;
   std::atomic<std::uint64_t> fetches_{0};
+  std::atomic<std::uint64_t> moved_{0};
 };
 
 class Peers : public ::testing::TestWithParam<Device> {};
@@ -248,6 +263,28 @@ TEST_P(Peers, WithRamForEverythingReadEachOthersRecordsWhereTheyAre) {
     in_place += population.read_in_place();
   }
   EXPECT_GT(in_place, 20 * kPopulations);
+}
+
+TEST_P(Peers, WithTheRamThatEverythingTakesMoveNothingHoweverLateTheOthersAre) {
+  std::uint64_t fetches = 0;
+  for (std::uint64_t seed = 1; seed <= kPopulations; ++seed) {
+    Scene scene;
+    scene.ranks = static_cast<unsigned>(2 + seed % 6);
+    scene.nodes = 10 * scene.ranks;
+    scene.reads = 8;
+    scene.device = GetParam();
+    scene.peers = {static_cast<ReadPath>(seed % 3), true, seed};
+    scene.resident_ram = true;
+    scene.all_act = seed % 4 != 0;
+    scene.all_remote = seed % 5 == 0;
+    scene.seed = 3000 + seed;
+    const Watchdog watchdog(fmt::format("population {} that just fits", seed));
+    Population population(scene);
+    population.live();
+    EXPECT_EQ(population.moved(), 0u) << "population " << seed;
+    fetches += population.fetches();
+  }
+  EXPECT_GT(fetches, 100 * kPopulations);
 }
 
 // Every step waits for others, with no frame to spare, and everything that others read must be brought for them.
