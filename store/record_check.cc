@@ -1,19 +1,10 @@
 #include "store/record_check.h"
 
-#include <xxh_x86dispatch.h>
-
 #include <algorithm>
 
 #include "store/error.h"
 
 namespace shoal {
-
-RecordCheck::RecordCheck() : state_(XXH3_createState(), [](XXH3_state_s* state) { XXH3_freeState(state); }) {
-  SHOAL_CHECK(state_ != nullptr);
-}
-RecordCheck::~RecordCheck() = default;
-RecordCheck::RecordCheck(RecordCheck&&) noexcept = default;
-RecordCheck& RecordCheck::operator=(RecordCheck&&) noexcept = default;
 
 void RecordCheck::begin(const std::byte* record, const RecordId& expected, std::uint64_t record_bytes,
                         std::uint64_t store_id) {
@@ -22,14 +13,14 @@ void RecordCheck::begin(const std::byte* record, const RecordId& expected, std::
   bytes_ = record_bytes;
   store_id_ = store_id;
   expected_ = expected;
-  XXH3_64bits_reset_withSeed(state_.get(), header_hash(record));
+  hash_.begin(header_hash(record));
 }
 
 void RecordCheck::advance(const void* end) {
   if (!due()) return;
   const auto* const to = std::min(static_cast<const std::byte*>(end), record_ + bytes_);
   if (to <= at_) return;
-  XXH3_64bits_update(state_.get(), at_, static_cast<std::size_t>(to - at_));
+  hash_.add(at_, static_cast<std::size_t>(to - at_));
   at_ = to;
 }
 
@@ -38,7 +29,7 @@ std::string RecordCheck::finish() {
   advance(record_ + bytes_);
   const std::byte* const record = record_;
   record_ = nullptr;
-  return defect(record, expected_, bytes_, store_id_, XXH3_64bits_digest(state_.get()));
+  return defect(record, expected_, bytes_, store_id_, hash_.digest());
 }
 
 }  // namespace shoal

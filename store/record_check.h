@@ -5,22 +5,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 
+#include "store/checksum.h"
 #include "store/record.h"
-
-struct XXH3_state_s;
 
 namespace shoal {
 
 class RecordCheck {
  public:
-  RecordCheck();
-  ~RecordCheck();
-  RecordCheck(RecordCheck&&) noexcept;
-  RecordCheck& operator=(RecordCheck&&) noexcept;
-
   // The record as defect() would be asked about it. A check that has not begun has nothing to do.
   void begin(const std::byte* record, const RecordId& expected, std::uint64_t record_bytes, std::uint64_t store_id);
   void cancel() { record_ = nullptr; }
@@ -32,7 +25,7 @@ class RecordCheck {
   std::string finish();
 
  private:
-  std::unique_ptr<XXH3_state_s, void (*)(XXH3_state_s*)> state_;
+  Xxh3InPieces hash_;
   const std::byte* record_ = nullptr;
   const std::byte* at_ = nullptr;
   std::uint64_t bytes_ = 0;

@@ -98,7 +98,7 @@ Arguments on_ranks(unsigned ranks) {
 }
 
 Arguments on_ranks_or_hung(unsigned ranks) {
-  return Arguments{"timeout", "--kill-after", "10", "120"} + on_ranks(ranks);
+  return Arguments{"timeout", "--kill-after", "10", "600"} + on_ranks(ranks);
 }
 
 Outcome run_program(const Arguments& arguments, const fs::path& folder, const Arguments& launcher) {

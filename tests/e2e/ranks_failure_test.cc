@@ -105,8 +105,8 @@ TEST_F(RanksFail, WhereAnotherRunUsesOneOfTheStores) {
 
 class RanksInterrupted : public RanksTest {
  protected:
-  // Three of them; four times one is killed, and the run goes on from its last checkpoint. The results in "pieces" are
-  // those in "whole".
+  // Three of them; up to four times, and at least once, one is killed, and the run goes on from its last checkpoint.
+  // The results in "pieces" are those in "whole".
   void run_with_kills(const Arguments& arguments) {
     const fs::path pieces = here_.path() / "pieces";
     int kills = 0;
@@ -117,6 +117,7 @@ class RanksInterrupted : public RanksTest {
                       on_ranks(3));
       if (kills == 0) {
         // While they start, make windows, create nodes.
+        wait_until(program, [&] { return !program.children().empty(); });
         std::this_thread::sleep_for(std::chrono::milliseconds(300 + random_() % 900));
       } else if (kills < 4) {
         const std::uint64_t target = rounds_in(pieces) + 1 + random_() % 5;
@@ -125,7 +126,9 @@ class RanksInterrupted : public RanksTest {
       }
       if (kills < 4) kill_one_of(program);
       const Outcome outcome = program.wait();
-      if (outcome.code == 0) {
+      if (outcome.code == 0 && kills == 0) {
+        how = {"--overwrite"};  // they were quicker
+      } else if (outcome.code == 0) {
         done = true;
       } else if (outcome.err.find("--resume: ") != std::string::npos) {
         EXPECT_THAT(outcome.err, testing::AnyOf(testing::HasSubstr("there is no run in"),
@@ -138,7 +141,6 @@ class RanksInterrupted : public RanksTest {
         how = {"--resume"};
       }
     }
-    EXPECT_EQ(kills, 4);
     expect_same_results(pieces, here_.path() / "whole");
   }
 };
@@ -165,7 +167,9 @@ TEST_F(RanksInterrupted, ByATerminationOfTheLauncherTheySaveTheirWork) {
   ASSERT_TRUE(run_to_summary(arguments, here_.path(), "whole").is_object());
   const fs::path pieces = here_.path() / "pieces";
   {
-    Program program(arguments + Arguments{"--out", "pieces"}, here_.path(), on_ranks(2));
+    // By default it kills its ranks a second after it was told to end, and a disk may be busier than that.
+    const Arguments patient = on_ranks(2) + Arguments{"--mca", "odls_base_sigkill_timeout", "60"};
+    Program program(arguments + Arguments{"--out", "pieces"}, here_.path(), patient);
     wait_until(program, [&] { return rounds_in(pieces) > 2; });
     program.send(SIGTERM);
     const Outcome stopped = program.wait();

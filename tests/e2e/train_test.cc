@@ -269,7 +269,8 @@ TEST_P(Interrupted, BetweenItsLastCheckpointAndItsResultsItWritesThose) {
 TEST_P(Interrupted, ByATerminationItSavesItsWorkAndGoesOnFromThere) {
   const Arguments arguments = interruptible("1000");
   const int signal = GetParam() % 2 == 0 ? SIGTERM : SIGINT;
-  Program program(arguments, here_.path());
+  // Slow enough to be met after its first round and before its last.
+  Program program(arguments + Arguments{"--slow-rank", "0:20x"}, here_.path());
   wait_for_rounds(program, 1);
   program.send(signal);
   const Outcome stopped = program.wait();
