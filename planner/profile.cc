@@ -36,6 +36,8 @@ void visit(Profile& profile, const Text& text, const Number& number) {
   number("store-cpu-seconds-per-byte", profile.store_cpu_seconds_per_byte);
   number("mapped-bytes-per-second", profile.mapped_bytes_per_second);
   number("get-bytes-per-second", profile.get_bytes_per_second);
+  number("ranks-slowdown", profile.ranks_slowdown);
+  number("request-cpu-seconds", profile.request_cpu_seconds);
 }
 
 // What is too short to be measured.

@@ -15,7 +15,7 @@ namespace shoal {
 struct RoundTime {
   double compute = 0;
   double mix = 0;
-  double store = 0;  // checksums and system calls, where no core is left for them
+  double store = 0;  // checksums, system calls and records for and from other ranks, where no core is left for them
   double disk = 0;
   double network = 0;
   double processor() const { return compute + mix + store; }
