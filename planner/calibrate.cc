@@ -162,8 +162,9 @@ Profile calibrate(const TrainOptions& options, const std::filesystem::path& fold
   profile.mix_bytes_per_second =
       inputs * static_cast<double>(run.flat_bytes) / std::max(1e-9, of_a_round("mix_seconds") * threads);
 
-  const RanksCost ranks = measure_ranks(small, of_a_round("seconds"), scratch.path());
+  const RanksCost ranks = measure_ranks(small, median_round(summary), scratch.path());
   profile.ranks_slowdown = ranks.slowdown;
+  profile.meeting_seconds = ranks.meeting_seconds;
   const double copy = static_cast<double>(profile.public_record_bytes) / profile.mapped_bytes_per_second;
   profile.request_cpu_seconds = std::max(ranks.request_cpu_seconds, copy);
   return profile;

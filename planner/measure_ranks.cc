@@ -14,13 +14,6 @@ constexpr unsigned kRanks = 2;
 // Of the way from the least RAM to all in RAM: most of what the other rank wants is not there then.
 constexpr std::uint64_t kScarce = 8;
 
-double median_round(const nlohmann::json& summary) {
-  std::vector<double> seconds;
-  for (const nlohmann::json& round : summary["metrics"]) seconds.push_back(round["seconds"].get<double>());
-  std::ranges::sort(seconds);
-  return seconds[seconds.size() / 2];
-}
-
 struct Communication {
   double cpu_seconds = 0;
   double records_asked_for = 0;
@@ -37,7 +30,19 @@ Communication communication(const nlohmann::json& summary, double record_bytes) 
 
 }  // namespace
 
-RanksCost measure_ranks(const TrainOptions& options, double seconds, const std::filesystem::path& folder) {
+MedianRound median_round(const nlohmann::json& summary) {
+  std::vector<double> seconds;
+  std::vector<double> worker_seconds;
+  for (const nlohmann::json& round : summary["metrics"]) {
+    seconds.push_back(round["seconds"].get<double>());
+    worker_seconds.push_back(round["compute_seconds"].get<double>() + round["mix_seconds"].get<double>());
+  }
+  std::ranges::sort(seconds);
+  std::ranges::sort(worker_seconds);
+  return {seconds[seconds.size() / 2], worker_seconds[seconds.size() / 2]};
+}
+
+RanksCost measure_ranks(const TrainOptions& options, const MedianRound& alone, const std::filesystem::path& folder) {
   TrainOptions divided = options;
   divided.threads = std::max(1U, options.threads / kRanks);
   DescribedRun describe(divided, kRanks);
@@ -61,10 +66,14 @@ RanksCost measure_ranks(const TrainOptions& options, double seconds, const std::
   RanksCost cost;
   const double cores = Machine::here().cores;
   const auto busy = [&](unsigned threads) { return std::min<double>(cores, threads * options.intra_op); };
-  cost.slowdown = median_round(roomy) * busy(kRanks * divided.threads) / (seconds * busy(options.threads));
+  const MedianRound together = median_round(roomy);
+  const double share = busy(kRanks * divided.threads) / busy(options.threads);
+  cost.slowdown = together.worker_seconds * share / alone.worker_seconds;
+  const double beside = (alone.seconds - alone.worker_seconds) / share;  // that one rank has as well
+  cost.meeting_seconds = std::max(0.0, together.seconds - together.worker_seconds - beside);
   const Communication few = communication(roomy, record_bytes);
   const Communication many = communication(scarce, record_bytes);
-  // What the threads do in any case, meeting at the end of rounds, is in the slowdown.
+  // What the threads do in any case, meeting at the end of rounds, is in their meeting.
   if (many.records_asked_for > 0) {
     cost.request_cpu_seconds = std::max(0.0, many.cpu_seconds - few.cpu_seconds) / many.records_asked_for;
   }

@@ -227,8 +227,12 @@ PlanSection time(const RunPlan& plan) {
       fmt::format("this host's ranks at {}, other hosts' at {} one-sided or a share of the network's {}",
                   rate_text(profile.mapped_bytes_per_second), rate_text(profile.get_bytes_per_second),
                   rate_text(plan.machine.network_bytes_per_second)));
+  if (time.meeting > 0) {
+    add("meeting_seconds", "meeting of the ranks", time.meeting, "measured: waiting for the last, sums over all nodes");
+  }
   add("round_seconds", "a round", time.round,
-      fmt::format("the longest of compute + mix + store, disk, network; the bottleneck is {}", time.bottleneck));
+      fmt::format("the longest of compute + mix + store, disk, network, then the meeting; the bottleneck is {}",
+                  time.bottleneck));
   add("total_seconds", "the run", plan.total_seconds,
       fmt::format("{} rounds, creation, inspection, checkpoints", run.rounds));
   section.lines.push_back({"time", "node_steps_per_second", "node-steps a second", plan.node_steps_per_second,

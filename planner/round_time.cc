@@ -10,7 +10,7 @@ RoundTime round_time(const RunDescription& run, const Traffic& round, const Mach
   const double cores = static_cast<double>(machine.cores) / machine.ranks_per_host();
   // Threads beyond the cores take turns.
   time.busy = std::min<double>(run.threads, cores / run.intra_op);
-  // Ranks do not take over each other's nodes, wait for the last at the end, and work in shared memory's small pages.
+  // Their frames lie in shared memory, and other threads of theirs come between.
   const double slowdown = machine.ranks_per_host() > 1 ? profile.ranks_slowdown : 1;
   time.compute = slowdown * (round.local_steps * profile.step_seconds + round.steps * profile.node_seconds) / time.busy;
   time.mix = slowdown * (round.neighbour_reads + round.steps) * flat / profile.mix_bytes_per_second / time.busy;
@@ -34,7 +34,8 @@ RoundTime round_time(const RunDescription& run, const Traffic& round, const Mach
       std::min(profile.get_bytes_per_second, machine.network_bytes_per_second / machine.ranks_per_host());
   time.network =
       round.near_fetches * record / profile.mapped_bytes_per_second + round.far_fetches * record / far_bytes_per_second;
-  time.round = std::max({time.processor(), time.disk, time.network});
+  time.meeting = machine.ranks_per_host() > 1 ? profile.meeting_seconds : 0;
+  time.round = std::max({time.processor(), time.disk, time.network}) + time.meeting;
   if (time.processor() >= std::max(time.disk, time.network)) {
     time.bottleneck = time.store > std::max(time.compute, time.mix) ? "store"
                       : time.mix > time.compute                     ? "mix"

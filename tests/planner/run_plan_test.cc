@@ -167,6 +167,9 @@ TEST(RunPlan, RanksOfOneHostAreSlowerThanTheirShareOfItsThreads) {
   const RoundTime apart = round_time(run, round, machine, small_profile());
   EXPECT_DOUBLE_EQ(together.compute, 1.25 * apart.compute);
   EXPECT_DOUBLE_EQ(together.mix, 1.25 * apart.mix);
+  EXPECT_DOUBLE_EQ(together.meeting, 0.5);
+  EXPECT_DOUBLE_EQ(together.round, std::max({together.processor(), together.disk, together.network}) + 0.5);
+  EXPECT_EQ(apart.meeting, 0);
 }
 
 TEST(RunPlan, RecordsThatAreAskedForTakeProcessorTimeAndNoCopyByTheStore) {
