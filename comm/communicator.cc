@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <exception>
 #include <mutex>
 #include <numeric>
@@ -305,6 +306,16 @@ Communicator::Communicator() {
 Communicator::~Communicator() = default;
 
 std::string Communicator::name() const { return fmt::format("rank {} on {}", rank(), host()); }
+
+double Communicator::cpu_seconds() {
+  if (alone()) return 0;
+  timespec used{};
+  run([&] {
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return true;
+  });
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+}
 
 void Communicator::run(std::function<bool()> poll) { thread_->run(std::move(poll), 0s); }
 void Communicator::kick() { thread_->kick(); }

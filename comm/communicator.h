@@ -47,6 +47,7 @@ class Communicator {
   std::string name() const;  // "rank 3 on node17"
   bool alone() const { return place_.size == 1; }
   bool first() const { return place_.rank == 0; }
+  double cpu_seconds();                                    // that the communication thread has used; 0: alone
   const std::string& remarks() const { return remarks_; }  // about the launch, for people; may be empty
 
   // Collectives: all ranks call the same ones in the same order, from one thread at a time.

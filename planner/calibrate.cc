@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "planner/measure_gets.h"
+#include "planner/measure_ranks.h"
 #include "planner/train_child.h"
 #include "store/error.h"
 #include "store/memory_plan.h"
@@ -61,7 +62,7 @@ RoundReport stream(StateStore& store, StepKind kind) {
 }
 
 // The user's run with few nodes, all in RAM: its time is the workers' time.
-nlohmann::json train_in_ram(TrainOptions options, const StateLayout& layout, const std::filesystem::path& folder) {
+TrainOptions in_ram(TrainOptions options, const StateLayout& layout) {
   const std::uint64_t record = layout.record_bytes(Part::kPublic);
   const bool large = record > kLargeRecord;
   options.algorithm = "dpsgd";
@@ -76,7 +77,7 @@ nlohmann::json train_in_ram(TrainOptions options, const StateLayout& layout, con
   options.local_steps = std::max(1U, options.local_steps);
   DescribedRun describe(options);
   options.ram_bytes = describe({}).resident_ram_bytes;
-  return run_shoal_train(options, folder);
+  return options;
 }
 
 }  // namespace
@@ -144,7 +145,8 @@ Profile calibrate(const TrainOptions& options, const std::filesystem::path& fold
   profile.mapped_bytes_per_second = gets.mapped_bytes_per_second;
   profile.get_bytes_per_second = gets.one_sided_bytes_per_second;
 
-  const nlohmann::json summary = train_in_ram(options, layout, scratch.path());
+  const TrainOptions small = in_ram(options, layout);
+  const nlohmann::json summary = run_shoal_train(small, scratch.path());
   // Of a round in the middle: first rounds touch memory for the first time, and any may be disturbed.
   const auto of_a_round = [&](const char* key) {
     std::vector<double> values;
@@ -159,6 +161,12 @@ Profile calibrate(const TrainOptions& options, const std::filesystem::path& fold
   const double inputs = nodes * (1 + summary["graph"]["degree_mean"].get<double>());
   profile.mix_bytes_per_second =
       inputs * static_cast<double>(run.flat_bytes) / std::max(1e-9, of_a_round("mix_seconds") * threads);
+
+  const RanksCost ranks = measure_ranks(small, median_round(summary), scratch.path());
+  profile.ranks_slowdown = ranks.slowdown;
+  profile.meeting_seconds = ranks.meeting_seconds;
+  const double copy = static_cast<double>(profile.public_record_bytes) / profile.mapped_bytes_per_second;
+  profile.request_cpu_seconds = std::max(ranks.request_cpu_seconds, copy);
   return profile;
 }
 

@@ -205,16 +205,21 @@ PlanSection time(const RunPlan& plan) {
   const std::string at_once = time.busy < run.threads
                                   ? fmt::format("{:.3g} of {} threads, for want of cores", time.busy, run.threads)
                                   : fmt::format("{} threads", run.threads);
+  const std::string slower = plan.machine.ranks_per_host() > 1
+                                 ? fmt::format(" x {:.2f}, for ranks that share a host", profile.ranks_slowdown)
+                                 : "";
   add("compute_seconds", "compute", time.compute,
-      fmt::format("({:.0f} steps x {} + {:.0f} nodes x {}) / {}", round.local_steps,
-                  duration_text(profile.step_seconds), round.steps, duration_text(profile.node_seconds), at_once));
+      fmt::format("({:.0f} steps x {} + {:.0f} nodes x {}) / {}{}", round.local_steps,
+                  duration_text(profile.step_seconds), round.steps, duration_text(profile.node_seconds), at_once,
+                  slower));
   add("mix_seconds", "mix", time.mix,
-      fmt::format("{:.0f} inputs x {} B at {} / {}", round.neighbour_reads + round.steps, run.flat_bytes,
-                  rate_text(profile.mix_bytes_per_second), at_once));
+      fmt::format("{:.0f} inputs x {} B at {} / {}{}", round.neighbour_reads + round.steps, run.flat_bytes,
+                  rate_text(profile.mix_bytes_per_second), at_once, slower));
   add("store_seconds", "store's processor time", time.store,
-      fmt::format("checksums and system calls, {:.2f} s for a GiB, and copies from this host's ranks; where no core is "
-                  "spare",
-                  profile.store_cpu_seconds_per_byte * (1 << 30)));
+      fmt::format(
+          "checksums and system calls, {:.2f} s for a GiB, copies from this host's ranks, and {} for each record "
+          "that has to be asked for; where no core is spare",
+          profile.store_cpu_seconds_per_byte * (1 << 30), duration_text(profile.request_cpu_seconds)));
   add("disk_seconds", "disk", time.disk,
       fmt::format("read at {}, written at {}, shared by {} ranks", rate_text(profile.read_bytes_per_second),
                   rate_text(profile.write_bytes_per_second), plan.machine.ranks_per_host()));
@@ -222,8 +227,12 @@ PlanSection time(const RunPlan& plan) {
       fmt::format("this host's ranks at {}, other hosts' at {} one-sided or a share of the network's {}",
                   rate_text(profile.mapped_bytes_per_second), rate_text(profile.get_bytes_per_second),
                   rate_text(plan.machine.network_bytes_per_second)));
+  if (time.meeting > 0) {
+    add("meeting_seconds", "meeting of the ranks", time.meeting, "measured: waiting for the last, sums over all nodes");
+  }
   add("round_seconds", "a round", time.round,
-      fmt::format("the longest of compute + mix + store, disk, network; the bottleneck is {}", time.bottleneck));
+      fmt::format("the longest of compute + mix + store, disk, network, then the meeting; the bottleneck is {}",
+                  time.bottleneck));
   add("total_seconds", "the run", plan.total_seconds,
       fmt::format("{} rounds, creation, inspection, checkpoints", run.rounds));
   section.lines.push_back({"time", "node_steps_per_second", "node-steps a second", plan.node_steps_per_second,

@@ -36,10 +36,15 @@ void visit(Profile& profile, const Text& text, const Number& number) {
   number("store-cpu-seconds-per-byte", profile.store_cpu_seconds_per_byte);
   number("mapped-bytes-per-second", profile.mapped_bytes_per_second);
   number("get-bytes-per-second", profile.get_bytes_per_second);
+  number("ranks-slowdown", profile.ranks_slowdown);
+  number("meeting-seconds", profile.meeting_seconds);
+  number("request-cpu-seconds", profile.request_cpu_seconds);
 }
 
 // What is too short to be measured.
-bool may_be_zero(std::string_view key) { return key == "node-seconds" || key == "store-cpu-seconds-per-byte"; }
+bool may_be_zero(std::string_view key) {
+  return key == "node-seconds" || key == "store-cpu-seconds-per-byte" || key == "meeting-seconds";
+}
 
 }  // namespace
 

@@ -30,6 +30,9 @@ struct Profile {
   double store_cpu_seconds_per_byte = 0;  // moved either way: checksums, system calls
   double mapped_bytes_per_second = 0;     // out of another rank's memory, on one host
   double get_bytes_per_second = 0;        // one-sided
+  double ranks_slowdown = 1;              // of the workers, where a host's cores are divided between ranks
+  double meeting_seconds = 0;             // of a round of several ranks of a host, when their steps are done
+  double request_cpu_seconds = 0;         // of the communication threads, for a record that was asked for
 
   void write(const std::filesystem::path& file) const;
   // Error for a file that is no profile.

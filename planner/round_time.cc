@@ -10,13 +10,19 @@ RoundTime round_time(const RunDescription& run, const Traffic& round, const Mach
   const double cores = static_cast<double>(machine.cores) / machine.ranks_per_host();
   // Threads beyond the cores take turns.
   time.busy = std::min<double>(run.threads, cores / run.intra_op);
-  time.compute = (round.local_steps * profile.step_seconds + round.steps * profile.node_seconds) / time.busy;
-  time.mix = (round.neighbour_reads + round.steps) * flat / profile.mix_bytes_per_second / time.busy;
+  // Their frames lie in shared memory, and other threads of theirs come between.
+  const double slowdown = machine.ranks_per_host() > 1 ? profile.ranks_slowdown : 1;
+  time.compute = slowdown * (round.local_steps * profile.step_seconds + round.steps * profile.node_seconds) / time.busy;
+  time.mix = slowdown * (round.neighbour_reads + round.steps) * flat / profile.mix_bytes_per_second / time.busy;
   const double moved = round.bytes_read + round.bytes_written;
   const double record = static_cast<double>(run.store.layout.record_bytes(Part::kPublic));
-  // The store's thread copies what is near.
-  const double near_seconds = round.near_fetches * record / profile.mapped_bytes_per_second;
-  const double store_seconds = moved * profile.store_cpu_seconds_per_byte + near_seconds;
+  // The store's thread copies what is near and listed; what is not is asked for, and the communication threads move it.
+  // Ranks are alike: this one asks for as many records as it serves.
+  const double fetches = round.near_fetches + round.far_fetches;
+  const double asked = std::min(round.served, fetches);
+  const double copied = fetches > 0 ? round.near_fetches * (1 - asked / fetches) : 0;
+  const double store_seconds = moved * profile.store_cpu_seconds_per_byte +
+                               copied * record / profile.mapped_bytes_per_second + asked * profile.request_cpu_seconds;
   const double busy_cores = time.busy * run.intra_op;
   // The store's thread has the cores that the workers leave, and shares theirs otherwise.
   const double spare = std::max(0.0, cores - busy_cores) * (time.compute + time.mix);
@@ -26,8 +32,10 @@ RoundTime round_time(const RunDescription& run, const Traffic& round, const Mach
       machine.ranks_per_host();
   const double far_bytes_per_second =
       std::min(profile.get_bytes_per_second, machine.network_bytes_per_second / machine.ranks_per_host());
-  time.network = near_seconds + round.far_fetches * record / far_bytes_per_second;
-  time.round = std::max({time.processor(), time.disk, time.network});
+  time.network =
+      round.near_fetches * record / profile.mapped_bytes_per_second + round.far_fetches * record / far_bytes_per_second;
+  time.meeting = machine.ranks_per_host() > 1 ? profile.meeting_seconds : 0;
+  time.round = std::max({time.processor(), time.disk, time.network}) + time.meeting;
   if (time.processor() >= std::max(time.disk, time.network)) {
     time.bottleneck = time.store > std::max(time.compute, time.mix) ? "store"
                       : time.mix > time.compute                     ? "mix"

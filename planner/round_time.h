@@ -15,9 +15,10 @@ namespace shoal {
 struct RoundTime {
   double compute = 0;
   double mix = 0;
-  double store = 0;  // checksums and system calls, where no core is left for them
+  double store = 0;  // checksums, system calls and records for and from other ranks, where no core is left for them
   double disk = 0;
   double network = 0;
+  double meeting = 0;  // of several ranks, when all of that is done
   double processor() const { return compute + mix + store; }
   double round = 0;
   double busy = 1;         // threads of a rank that compute at once: no more than it has cores

@@ -297,6 +297,7 @@ void Training::take_up_everybody() {
 
 void Training::train(const Item& item) {
   const Clock::time_point begin = Clock::now();
+  const double communication_before = ranks_.cpu_seconds();
   const double learning_rate = learning_rate_.at(item.round);
   progress_.begin_round(item.own_steps, item.all_steps);
   train_work_->begin(item.round, item.plan, learning_rate, options_.local_steps);
@@ -333,6 +334,7 @@ void Training::train(const Item& item) {
   totals_.neighbours.add(remote);
   totals_.node_steps += own_figures.node_steps;
   totals_.training_seconds += seconds;
+  totals_.communication_cpu_seconds += ranks_.cpu_seconds() - communication_before;
   totals_.times.mix += times.mix;
   totals_.times.compute += times.compute;
   totals_.times.waiting_for_store += times.waiting_for_store;

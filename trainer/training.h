@@ -206,6 +206,7 @@ class Training {
     std::uint64_t remote_lower_bound = 0;
     NeighbourFigures neighbours;
     double training_seconds = 0;
+    double communication_cpu_seconds = 0;  // meanwhile
     double checkpoint_seconds = 0;
     double evaluation_seconds = 0;
     RoundTimes times;

@@ -133,6 +133,7 @@ json Training::of_this_rank() const {
           {"mix_seconds", totals_.times.mix},
           {"compute_seconds", totals_.times.compute},
           {"training_seconds", totals_.training_seconds},
+          {"communication_cpu_seconds", totals_.communication_cpu_seconds},
           {"stall_seconds",
            {{"store", totals_.times.waiting_for_store},
             {"neighbours", totals_.times.waiting_for_neighbours},

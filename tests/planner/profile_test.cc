@@ -41,6 +41,9 @@ TEST_F(ProfileTest, ComesBackAsItWasWritten) {
   EXPECT_DOUBLE_EQ(read.store_cpu_seconds_per_byte, profile.store_cpu_seconds_per_byte);
   EXPECT_DOUBLE_EQ(read.mapped_bytes_per_second, profile.mapped_bytes_per_second);
   EXPECT_DOUBLE_EQ(read.get_bytes_per_second, profile.get_bytes_per_second);
+  EXPECT_DOUBLE_EQ(read.ranks_slowdown, profile.ranks_slowdown);
+  EXPECT_DOUBLE_EQ(read.meeting_seconds, profile.meeting_seconds);
+  EXPECT_DOUBLE_EQ(read.request_cpu_seconds, profile.request_cpu_seconds);
   EXPECT_EQ(read.difference(small_run(8, 1)), "");
 }
 

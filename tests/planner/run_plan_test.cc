@@ -155,6 +155,38 @@ TEST(RunPlan, RanksOfOneHostShareItsDisk) {
   EXPECT_DOUBLE_EQ(round_time(run, round, machine, small_profile()).network, 0.1);
 }
 
+TEST(RunPlan, RanksOfOneHostAreSlowerThanTheirShareOfItsThreads) {
+  RunDescription run = small_run(kNodes, 0);
+  run.threads = 1;
+  const Traffic round = rehearse(run).round;
+  Machine machine = roomy_machine();
+  machine.ranks = 2;
+  const RoundTime together = round_time(run, round, machine, small_profile());
+  machine.hosts = 2;
+  machine.cores = 1;
+  const RoundTime apart = round_time(run, round, machine, small_profile());
+  EXPECT_DOUBLE_EQ(together.compute, 1.25 * apart.compute);
+  EXPECT_DOUBLE_EQ(together.mix, 1.25 * apart.mix);
+  EXPECT_DOUBLE_EQ(together.meeting, 0.5);
+  EXPECT_DOUBLE_EQ(together.round, std::max({together.processor(), together.disk, together.network}) + 0.5);
+  EXPECT_EQ(apart.meeting, 0);
+}
+
+TEST(RunPlan, RecordsThatAreAskedForTakeProcessorTimeAndNoCopyByTheStore) {
+  RunDescription run = small_run(kNodes, 0);
+  run.threads = 1;
+  Traffic round = rehearse(run).round;
+  Machine machine = roomy_machine();
+  machine.ranks = 2;
+  const Profile profile = small_profile();
+  const double without = round_time(run, round, machine, profile).store;
+  const double copy = static_cast<double>(run.store.layout.record_bytes(Part::kPublic)) / 1e10;
+  round.near_fetches = 100;
+  EXPECT_NEAR(round_time(run, round, machine, profile).store, without + 100 * copy, 1e-9);
+  round.served = 60;
+  EXPECT_NEAR(round_time(run, round, machine, profile).store, without + 40 * copy + 60 * 1e-4, 1e-9);
+}
+
 TEST(RunPlan, AdviceNamesTheRamThatIsWorthHaving) {
   Profile profile = small_profile();
   profile.step_seconds = 1e-6;

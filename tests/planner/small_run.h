@@ -95,6 +95,9 @@ inline Profile small_profile() {
   profile.store_cpu_seconds_per_byte = 1e-10;
   profile.mapped_bytes_per_second = 1e10;
   profile.get_bytes_per_second = 5e9;
+  profile.ranks_slowdown = 1.25;
+  profile.meeting_seconds = 0.5;
+  profile.request_cpu_seconds = 1e-4;
   return profile;
 }
 
