@@ -27,6 +27,7 @@ class MemoryCgroup {
 
   void join() const;  // the calling process; throws Error
   std::uint64_t limit_bytes() const { return limit_bytes_; }
+  const std::filesystem::path& path() const { return path_; }
 
  private:
   MemoryCgroup(std::filesystem::path path, std::uint64_t limit_bytes)

@@ -100,7 +100,7 @@ class Communicator::Thread {
     auto task = std::make_shared<Task>();
     task->poll = std::move(poll);
     std::unique_lock lock(mutex_);
-    new_tasks_.push_back(task);
+    new_tasks_.push_back(task);  // one at most of every thread: it waits below
     woken_ = true;
     wake_.notify_one();
     const auto done = [&] { return task->done; };

@@ -226,7 +226,9 @@ void NeighbourReads::verify(NodeId guest, const std::byte* record) const {
   const std::string wrong = defect(record, {Part::kPublic, from.node, version}, record_bytes_, store_ids_[from.owner]);
   if (wrong.empty()) return;
   throw Error(
-      fmt::format("the record of node {} of rank {} came damaged over the network: {}", from.node, from.owner, wrong));
+      fmt::format("the record of node {} of rank {} came damaged over the network: {}. Check both hosts' memory and "
+                  "network, then go on with --resume",
+                  from.node, from.owner, wrong));
 }
 
 void NeighbourReads::set_wake(std::function<void()> wake) {

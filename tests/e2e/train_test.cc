@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "bench/memory_cgroup.h"
 #include "tests/e2e/program.h"
 #include "tests/trainer/plain_population.h"
 #include "trainer/describe.h"
@@ -378,6 +379,23 @@ TEST_F(Memory, StaysWithinRamAndAConstant) {
   ASSERT_TRUE(result.is_object());
   EXPECT_GT(result["bytes_read"], 0);
   EXPECT_LT(result["peak_rss_bytes"].get<std::uint64_t>(), ram + (256 << 20));
+}
+
+// The same constant; page cache counts as well, and who takes more is killed.
+TEST_F(Memory, LastsInACgroupOfRamAndAConstant) {
+  const Arguments arguments = common({"--model", "lenet5", "--data", "MNIST", "--batch", "4", "--nodes", "900",
+                                      "--graph", "random-regular:4", "--rounds", "1", "--checkpoint-every", "1"});
+  const std::uint64_t ram = least_ram(arguments, here_.path()) + (8 << 20);
+  std::string reason;
+  const auto cgroup = bench::MemoryCgroup::create(ram + (256 << 20), reason);
+  if (!cgroup) GTEST_SKIP() << "NOT TESTED: a memory cgroup: " << reason;
+  const Arguments inside = {"sh", "-c", "echo $$ > " + (cgroup->path() / "cgroup.procs").string() + " && exec \"$@\"",
+                            "sh"};
+  const auto limited =
+      run_to_summary(arguments + Arguments{"--ram", std::to_string(ram)}, here_.path(), "limited", inside);
+  ASSERT_TRUE(limited.is_object());
+  EXPECT_GT(limited["bytes_read"], 0);
+  EXPECT_EQ(limited["state_hash"], summary(arguments + kPlenty, "free")["state_hash"]);
 }
 
 TEST_F(Memory, DoesNotGrowWithRamThatIsOfNoUse) {
