@@ -167,9 +167,7 @@ TEST_F(RanksInterrupted, ByATerminationOfTheLauncherTheySaveTheirWork) {
   ASSERT_TRUE(run_to_summary(arguments, here_.path(), "whole").is_object());
   const fs::path pieces = here_.path() / "pieces";
   {
-    // By default it kills its ranks a second after it was told to end, and a disk may be busier than that.
-    const Arguments patient = on_ranks(2) + Arguments{"--mca", "odls_base_sigkill_timeout", "60"};
-    Program program(arguments + Arguments{"--out", "pieces"}, here_.path(), patient);
+    Program program(arguments + Arguments{"--out", "pieces"}, here_.path(), on_ranks(2));
     wait_until(program, [&] { return rounds_in(pieces) > 2; });
     program.send(SIGTERM);
     const Outcome stopped = program.wait();
