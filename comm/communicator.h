@@ -89,6 +89,8 @@ class Communicator {
     std::string host;
   };
   class Thread;
+  template <typename Start>
+  void sum_in_pieces(std::span<std::int64_t> values, const Start& start);
 
   Place place_;
   std::string remarks_;
