@@ -21,11 +21,12 @@ namespace {
 constexpr std::uint64_t kMostFlights = 64;
 // The ring, the request queue, and what the C++ library keeps around them; measured at well below this.
 constexpr std::uint64_t kIoBytes = 1 << 20;
-// Enough for a queue of 16 records of a LeNet-5, what the workers hold, and as much again that waits for them, so that
-// the engine can rest: with a sixteenth of the state in RAM 18 MiB made a run 4 % faster than 12, and 24 no faster than
-// 18. Where it costs little of the RAM, deeper: file systems pause now and then for tens of milliseconds, when they are
-// filled for the first time.
-constexpr std::uint64_t kPrefetchBytes = 18 << 20;
+// Deep enough for a queue of 16 records of a LeNet-5 and what the workers hold. Where it is a small part of the RAM,
+// half as much again, which lets the engine rest while the workers use it up: a run of LeNet-5 with a sixteenth of its
+// state in RAM was 4 % faster with 18 MiB than with 12, and no faster with 24. Where it costs next to nothing, deeper:
+// file systems pause now and then for tens of milliseconds, when they are filled for the first time.
+constexpr std::uint64_t kPrefetchBytes = 12 << 20;
+constexpr std::uint64_t kRestfulPrefetchBytes = 18 << 20;
 constexpr std::uint64_t kMostPrefetchBytes = 64 << 20;
 
 constexpr std::uint64_t kMostColdBytes = 64 << 20;
@@ -65,7 +66,9 @@ class Division {
   // RAM that is less than all of the population needs.
   void spend(std::uint64_t ram) {
     if (ram <= plan_.total()) return;
-    read_ahead(std::clamp((ram - plan_.total()) / 32, kPrefetchBytes, kMostPrefetchBytes));
+    const std::uint64_t spare = ram - plan_.total();
+    const std::uint64_t restful = std::clamp(spare / 12, kPrefetchBytes, kRestfulPrefetchBytes);
+    read_ahead(std::clamp(spare / 32, restful, kMostPrefetchBytes));
     widen_cold(ram, (ram - plan_.total()) / 2);
     set_arena(ram - plan_.total() + plan_.arena);
     // The frame table has grown with the arena. Taking that much off again settles it, and never goes below the least.
