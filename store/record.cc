@@ -11,6 +11,13 @@ namespace shoal {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x4c414853;  // "SHAL" in the file
+constexpr const char* kNoHeader = "it holds no record header of this layout";
+
+bool has_header(const std::byte* record, std::uint64_t record_bytes) {
+  RecordHeader header;
+  std::memcpy(&header, record, sizeof(header));
+  return header.magic == kMagic && header.record_bytes == record_bytes;
+}
 
 std::uint64_t checksum_of(const std::byte* record, std::uint64_t record_bytes) {
   return xxh3(payload(record), record_bytes - sizeof(RecordHeader), header_hash(record));
@@ -38,14 +45,15 @@ void seal(std::byte* record, const RecordId& id, std::uint64_t record_bytes, std
 
 std::string defect(const std::byte* record, const RecordId& expected, std::uint64_t record_bytes,
                    std::uint64_t store_id) {
+  if (!has_header(record, record_bytes)) return kNoHeader;  // then nobody knows how many bytes there are
   return defect(record, expected, record_bytes, store_id, checksum_of(record, record_bytes));
 }
 
 std::string defect(const std::byte* record, const RecordId& expected, std::uint64_t record_bytes,
                    std::uint64_t store_id, std::uint64_t checksum) {
+  if (!has_header(record, record_bytes)) return kNoHeader;
   RecordHeader header;
   std::memcpy(&header, record, sizeof(header));
-  if (header.magic != kMagic || header.record_bytes != record_bytes) return "it holds no record header of this layout";
   // The checksum first: with it intact, what differs below is a record in the wrong place, not a damaged one.
   if (checksum != header.checksum) {
     return fmt::format("checksum {:016x} is stored, {:016x} was computed", header.checksum, checksum);
