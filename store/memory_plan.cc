@@ -23,8 +23,9 @@ constexpr std::uint64_t kMostFlights = 64;
 constexpr std::uint64_t kIoBytes = 1 << 20;
 // Deep enough for a queue of 16 records of a LeNet-5 and what the workers hold. Where it is a small part of the RAM,
 // half as much again, which lets the engine rest while the workers use it up: a run of LeNet-5 with a sixteenth of its
-// state in RAM was 4 % faster with 18 MiB than with 12, and no faster with 24. Where it costs next to nothing, deeper:
-// file systems pause now and then for tens of milliseconds, when they are filled for the first time.
+// state in RAM was 4 % faster with 18 MiB than with 12 in three turns; single runs with 24 were not faster. Where it
+// costs next to nothing, deeper: file systems pause now and then for tens of milliseconds, when they are filled for the
+// first time.
 constexpr std::uint64_t kPrefetchBytes = 12 << 20;
 constexpr std::uint64_t kRestfulPrefetchBytes = 18 << 20;
 constexpr std::uint64_t kMostPrefetchBytes = 64 << 20;
