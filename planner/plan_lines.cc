@@ -82,6 +82,10 @@ PlanSection ram(const RunPlan& plan) {
       "the program's own, and a store that holds the records of one step");
   if (run.device_memory_bytes > 0) {
     add("", "device_memory_bytes", "device memory", run.device_memory_bytes, run.device_memory_formula);
+    if (plan.machine.device_memory_bytes == 0) {
+      section.notes.emplace_back(
+          "device memory was not checked: what the device has is not known here; --device-memory says it");
+    }
   }
   return section;
 }

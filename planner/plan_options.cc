@@ -10,6 +10,7 @@
 #include "store/error.h"
 #include "store/size_text.h"
 #include "trainer/disk_check.h"
+#include "trainer/free_device_memory.h"
 
 namespace shoal {
 namespace {
@@ -79,7 +80,8 @@ PlanCommand parse_plan_command(int argc, const char* const* argv) {
       ->type_name("SIZE");
   app.add_option("--ranks", ranks, "MPI ranks in all; --ram and --threads are each rank's [1]");
   app.add_option("--hosts", hosts, "Machines that they run on [1]");
-  app.add_option("--device-memory", device_memory, "Of the GPU [not checked]")->type_name("SIZE");
+  app.add_option("--device-memory", device_memory, "Of the GPU that a rank computes on [what is free there]")
+      ->type_name("SIZE");
   app.add_option("--network", network, "Bytes a second between hosts [1250MB]")->type_name("SIZE");
   app.add_option("--profile", o.profile, "What calibrate measured [shoal-profile.toml, if there is one for the model]")
       ->type_name("FILE");
@@ -139,7 +141,11 @@ PlanCommand parse_plan_command(int argc, const char* const* argv) {
   } else {
     o.machine.disk_bytes = parse_size(disk);
   }
-  if (!device_memory.empty()) o.machine.device_memory_bytes = parse_size(device_memory);
+  if (device_memory.empty()) {
+    o.machine.device_memory_bytes = free_device_memory(o.run.device).value_or(0);
+  } else {
+    o.machine.device_memory_bytes = parse_size(device_memory);
+  }
   if (!network.empty()) o.machine.network_bytes_per_second = static_cast<double>(parse_size(network));
   require(o.machine.network_bytes_per_second > 0, "--network: above 0");
   o.profile_given = app.count("--profile") > 0;

@@ -1,23 +1,18 @@
 #include "trainer/host_registration.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <utility>
 
+#include "trainer/cuda_runtime.h"
+
 namespace shoal {
 namespace {
 
-// Of the CUDA runtime, which a LibTorch for CUDA brings along; this program is built without its headers.
 using Register = int (*)(void*, std::size_t, unsigned);
 using Unregister = int (*)(void*);
 using ErrorText = const char* (*)(int);
 constexpr unsigned kForAllDevices = 1;  // cudaHostRegisterPortable
-
-template <typename Function>
-Function in_process(const char* name) {
-  return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
-}
 
 }  // namespace
 

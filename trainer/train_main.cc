@@ -11,6 +11,7 @@
 #include "store/size_text.h"
 #include "trainer/describe.h"
 #include "trainer/disk_check.h"
+#include "trainer/free_device_memory.h"
 #include "trainer/run_files.h"
 #include "trainer/stop_signal.h"
 #include "trainer/train_options.h"
@@ -70,6 +71,7 @@ ExitCode print_plan(const TrainOptions& options, const Communicator& ranks) {
   machine.disks = disks_of_host(options, ranks.size(), ranks.hosts());
   machine.ranks = ranks.size();
   machine.hosts = ranks.hosts();
+  machine.device_memory_bytes = free_device_memory(options.device).value_or(0);
   const Planner planner(std::ref(describe), machine, found.profile);
   const RunPlan plan = planner.plan();
   const Advice advice = advise(planner, plan);

@@ -73,18 +73,28 @@ TEST(RunPlan, TooLittleDiskListsChangesThatHaveBeenTriedAndFit) {
   EXPECT_THAT(advice.changes, testing::ElementsAre(HasSubstr("--ram")));
 }
 
-TEST(RunPlan, DeviceMemoryIsCheckedWhenItIsGiven) {
-  Machine machine = roomy_machine();
-  machine.device_memory_bytes = 1000;
-  const Planner planner(
-      [](const RunChange& change) {
-        RunDescription run = describe_small(kNodes, 1)(change);
-        run.device_memory_bytes = 2000;
-        return run;
-      },
-      machine, std::nullopt);
-  ASSERT_EQ(planner.plan().misfits.size(), 1U);
-  EXPECT_EQ(planner.plan().misfits[0].what, "device memory");
+TEST(RunPlan, DeviceMemoryIsCheckedWhereItIsKnown) {
+  const auto plan_with = [](std::uint64_t needed, std::uint64_t there) {
+    Machine machine = roomy_machine();
+    machine.device_memory_bytes = there;
+    const Describe describe = [=](const RunChange& change) {
+      RunDescription run = describe_small(kNodes, 1)(change);
+      run.device_memory_bytes = needed;
+      return run;
+    };
+    return Planner(describe, machine, std::nullopt).plan();
+  };
+  const auto text = [](const RunPlan& plan) { return plan_text(plan, {}, Formulas::kHidden); };
+  const RunPlan too_little = plan_with(2000, 1000);
+  ASSERT_EQ(too_little.misfits.size(), 1U);
+  EXPECT_EQ(too_little.misfits[0].what, "device memory");
+  EXPECT_TRUE(plan_with(2000, 2000).fits());
+  const RunPlan not_known = plan_with(2000, 0);
+  EXPECT_TRUE(not_known.fits());
+  EXPECT_THAT(text(not_known), HasSubstr("not checked"));
+  for (const RunPlan& plan : {too_little, plan_with(0, 0)}) {
+    EXPECT_THAT(text(plan), testing::Not(HasSubstr("not checked")));
+  }
 }
 
 TEST(RunPlan, ALargeRunIsSampledAndSaysSo) {
