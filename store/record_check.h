@@ -21,6 +21,7 @@ class RecordCheck {
 
   // All bytes before `end` have been looked at.
   void advance(const void* end);
+  void advance_to_end();
   // Takes in the rest and says what defect() would. Only when due().
   std::string finish();
 

@@ -58,6 +58,16 @@ void NodeLease::finish_input(std::size_t k, RecordCheck& check) const {
   if (check.due()) engine_->finish_check(*flight_, k == 0 ? flight_->own : flight_->reads[k - 1], check);
 }
 
+std::byte* NodeLease::private_state(RecordCheck& check) const {
+  engine_->begin_check(*flight_, flight_->private_frame, check);
+  return flight_->private_payload;
+}
+
+void NodeLease::finish_writing(RecordCheck& private_check) const {
+  if (private_check.due()) engine_->finish_check(*flight_, flight_->private_frame, private_check);
+  engine_->seal_new(*flight_);
+}
+
 void NodeLease::set_version(Version version) {
   if (flight_->kind != StepKind::kCreate || version == 0) {
     throw Error(fmt::format("node {} cannot be given version {}: only a state that is being created can, and from 1 on",

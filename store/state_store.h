@@ -71,6 +71,11 @@ class NodeLease {
   std::size_t inputs() const { return 1 + reads(); }
   const std::byte* input(std::size_t k, RecordCheck& check) const;
   void finish_input(std::size_t k, RecordCheck& check) const;
+  // private_state() likewise; what the caller writes must have been looked at by `check` before. After
+  // finish_writing() it writes no more to either record. What leaves RAM is then sealed while it is still in the
+  // writer's cache; commit() does it where this was not called.
+  std::byte* private_state(RecordCheck& check) const;
+  void finish_writing(RecordCheck& private_check) const;
 
   // kCreate only, before commit(): the new state's version, above 0, instead of version() + 1. For copies of nodes.
   void set_version(Version version);

@@ -59,6 +59,7 @@ struct Flight {
   bool committed = false;
   // What the caller's thread does to its records, while they are in its caches: seals those that will leave RAM.
   std::array<bool, kPartCount> seals{};
+  bool written = false;         // and it has done so
   bool used_unchecked = false;  // the caller has records that it may not have finished checking
   std::exception_ptr error;     // one of them was damaged, or the caller gave up
   Flight* behind = nullptr;     // in the list of returned flights
@@ -99,6 +100,7 @@ class StoreEngine {
   void look_at(Flight& flight, FrameId id);
   void begin_check(Flight& flight, FrameId id, RecordCheck& check);
   void finish_check(Flight& flight, FrameId id, RecordCheck& check);
+  void seal_new(Flight& flight);
   void complete(Flight& flight);
   void give_back(Flight* flight, bool committed);
 

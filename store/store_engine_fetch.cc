@@ -273,15 +273,20 @@ void StoreEngine::finish_check(Flight& flight, FrameId id, RecordCheck& check) {
   cache_->is_new(id).store(false, std::memory_order_relaxed);
 }
 
+// The caller has written what it writes.
+void StoreEngine::seal_new(Flight& flight) {
+  if (!writes(flight.kind) || std::exchange(flight.written, true)) return;
+  look_at(flight, flight.private_frame);  // its seal would hide the damage
+  if (flight.seals[index(Part::kPublic)]) seal_record((*cache_)[flight.next], flight.next_version);
+  if (flight.seals[index(Part::kPrivate)]) seal_record((*cache_)[flight.private_frame], flight.next_version);
+}
+
 void StoreEngine::complete(Flight& flight) {
   if (flight.used_unchecked) {
     look_at(flight, flight.own);
     for (const FrameId id : flight.reads) look_at(flight, id);
   }
-  if (!writes(flight.kind)) return;
-  look_at(flight, flight.private_frame);  // its seal would hide the damage
-  if (flight.seals[index(Part::kPublic)]) seal_record((*cache_)[flight.next], flight.next_version);
-  if (flight.seals[index(Part::kPrivate)]) seal_record((*cache_)[flight.private_frame], flight.next_version);
+  seal_new(flight);
 }
 
 void StoreEngine::seal_record(const Cached& entry, Version version) const {
@@ -350,6 +355,7 @@ void StoreEngine::deliver(Flight& flight) {
   }
   flight.used_unchecked = false;
   flight.seals = {};
+  flight.written = false;
   if (writes(flight.kind)) {
     flight.seals = pressed_;
     flight.seals[index(Part::kPublic)] |= options_.seal_public;

@@ -30,6 +30,7 @@ struct NodeStep {
   NodeScalars* scalars = nullptr;           // private
   std::span<float> weights;                 // scratch, one per input
   std::span<RecordCheck> checks;            // of the first inputs, for mix(); what a rule leaves of them is done later
+  RecordCheck* private_check = nullptr;     // of the private record, for whoever changes it first
 
   double loss = 0;       // out: the mean of its local steps' losses
   bool trained = false;  // out

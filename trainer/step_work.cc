@@ -76,6 +76,7 @@ TrainWork::TrainWork(const Algorithm& algorithm, const NodeLayout& layout, const
       workers_(workers),
       population_(population),
       slowness_(slowness),
+      rule_keeps_state_(!algorithm.slots().empty() || !algorithm.scalars().empty()),
       desks_(places),
       checks_(workers.size()),
       figures_(workers.size()) {
@@ -100,9 +101,11 @@ void TrainWork::lay_out(NodeLease& lease, Desk& desk, std::span<RecordCheck> che
     desk.input_buffers.push_back(layout_.buffers(record));
   }
   desk.weights.resize(desk.inputs.size());
+  // Checked now where mix() may change it, else when the optimizer needs it.
+  std::byte* const own = rule_keeps_state_ ? lease.private_state() : lease.private_state(desk.private_check);
   const std::size_t slots = layout_.optimizer_slots() + layout_.algorithm_slots();
   desk.slots.clear();
-  for (std::size_t k = 0; k < slots; ++k) desk.slots.push_back(layout_.slot(lease.private_state(), k));
+  for (std::size_t k = 0; k < slots; ++k) desk.slots.push_back(layout_.slot(own, k));
 
   NodeStep& step = desk.step;
   step = {};
@@ -117,7 +120,8 @@ void TrainWork::lay_out(NodeLease& lease, Desk& desk, std::span<RecordCheck> che
   step.next_buffers = layout_.buffers(lease.next());
   step.optimizer_slots = std::span(desk.slots).first(layout_.optimizer_slots());
   step.algorithm_slots = std::span(desk.slots).subspan(layout_.optimizer_slots());
-  step.scalars = layout_.scalars(lease.private_state());
+  step.scalars = layout_.scalars(own);
+  step.private_check = &desk.private_check;
   step.weights = desk.weights;
   step.checks = checks.first(std::min(checks.size(), lease.inputs()));
 }
@@ -132,9 +136,11 @@ void TrainWork::mix(NodeLease& lease, unsigned worker) {
 }
 
 void TrainWork::compute(NodeLease& lease, unsigned worker) {
-  NodeStep& step = desks_[lease.place()].step;
+  Desk& desk = desks_[lease.place()];
+  NodeStep& step = desk.step;
   const Clock::time_point begin = Clock::now();
   algorithm_.train(step, *workers_[worker]);
+  lease.finish_writing(desk.private_check);
   if (slowness_ > 1) std::this_thread::sleep_for((slowness_ - 1) * (Clock::now() - begin));
   if (!algorithm_.all_act()) population_.remove(step.current());
   population_.add(step.next);

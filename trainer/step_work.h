@@ -90,6 +90,7 @@ class TrainWork : public StepWork {
     std::vector<const std::byte*> input_buffers;
     std::vector<float> weights;
     std::vector<float*> slots;
+    RecordCheck private_check;
   };
   struct alignas(64) WorkerFigures {
     FixedSum loss;
@@ -104,6 +105,7 @@ class TrainWork : public StepWork {
   const std::vector<std::unique_ptr<Worker>>& workers_;
   Population& population_;
   const double slowness_;
+  const bool rule_keeps_state_;  // in private records, which it may change in mix()
   std::vector<Desk> desks_;
   std::vector<std::vector<RecordCheck>> checks_;  // by worker
   std::vector<WorkerFigures> figures_;

@@ -27,6 +27,8 @@ void Worker::descend(NodeStep& step, const float* base, const float* point, floa
 }
 
 void Worker::apply(NodeStep& step, const float* base, const float* point, float* out, double loss) {
+  // Here and not before the gradient: what the check brings into the caches is what the optimizer needs next.
+  if (step.private_check != nullptr) step.private_check->advance_to_end();
   ++step.scalars->steps;
   context_.optimizer.apply({.base = base,
                             .point = point,

@@ -77,7 +77,8 @@ class DamagedRecord : public ::testing::TestWithParam<Part> {
   std::vector<std::string> heard_;
 };
 
-class DamagedInput : public DamagedRecord {};  // public records only
+class DamagedInput : public DamagedRecord {};         // public records only
+class DamagedPrivateState : public DamagedRecord {};  // private records only
 
 TEST_P(DamagedRecord, IsAnErrorForWhoeverAsksForItAndForTheRound) {
   run(StepKind::kInspect, [&](NodeLease& lease) {
@@ -114,6 +115,29 @@ TEST_P(DamagedInput, FailsTheCommitOfWhoeverWentThroughItWithoutFinishingTheChec
   EXPECT_THAT(heard_, SizeIs(1));
 }
 
+TEST_P(DamagedPrivateState, IsFoundByWhoeverLooksAtAllOfItAndThenChangesIt) {
+  run(StepKind::kUpdate, [&](NodeLease& lease) {
+    RecordCheck check;
+    std::byte* const record = lease.private_state(check);
+    check.advance_to_end();
+    std::memset(record, 9, options_.layout.payload_bytes(Part::kPrivate));
+    lease.finish_writing(check);
+    ADD_FAILURE() << "accepted";
+  });
+  EXPECT_THAT([&] { store_->end_round(); }, ThrowsMessage<Error>(HasSubstr("private record of node 3 is damaged")));
+  EXPECT_THAT(heard_, SizeIs(1));
+}
+
+TEST_P(DamagedPrivateState, IsNotSealedWhenWritingEndsUnseen) {
+  run(StepKind::kUpdate, [&](NodeLease& lease) {
+    RecordCheck never_begun;
+    lease.finish_writing(never_begun);
+    ADD_FAILURE() << "sealed";
+  });
+  EXPECT_THAT([&] { store_->end_round(); }, ThrowsMessage<Error>(HasSubstr("private record of node 3 is damaged")));
+  EXPECT_THAT(heard_, SizeIs(1));
+}
+
 TEST_P(DamagedRecord, IsNotSealedAgainByAWorkerWhoNeverLookedAtIt) {
   run(StepKind::kUpdate, [&](NodeLease& lease) {
     std::memset(lease.next(), 8, options_.layout.payload_bytes(Part::kPublic));
@@ -146,6 +170,40 @@ INSTANTIATE_TEST_SUITE_P(Parts, DamagedRecord, ::testing::Values(Part::kPublic, 
                          [](const auto& part) { return part.param == Part::kPublic ? "public" : "private"; });
 
 INSTANTIATE_TEST_SUITE_P(Parts, DamagedInput, ::testing::Values(Part::kPublic), [](const auto&) { return "public"; });
+
+INSTANTIATE_TEST_SUITE_P(Parts, DamagedPrivateState, ::testing::Values(Part::kPrivate),
+                         [](const auto&) { return "private"; });
+
+TEST(State, ThatWasSealedBeforeTheCommitIsTheNextOne) {
+  TemporaryDirectory directory;
+  StoreOptions options;
+  options.directory = directory.path() / "store";
+  options.layout = layout_of(5000, 3000);
+  options.nodes = kNodes;
+  options.io = IoEngine::kPosix;
+  options.ram_bytes = StateStore::minimum_ram(options);  // so that records leave RAM, sealed
+  auto store = StateStore::create(options);
+  store->plan(creation_plan(kNodes));
+  for (int round = 1; round <= 3; ++round) {
+    auto plan = std::make_shared<AccessPlan>();
+    for (NodeId node = 0; node < kNodes; ++node) plan->add(StepKind::kUpdate, node);
+    store->plan(plan);
+  }
+  for (int round = 0; round <= 3; ++round) {
+    store->begin_round([&](NodeLease lease) {
+      std::memset(lease.next(), round, options.layout.payload_bytes(Part::kPublic));
+      RecordCheck check;
+      std::byte* const own = lease.private_state(check);
+      EXPECT_EQ(own[2999], static_cast<std::byte>(round == 0 ? 0 : round - 1)) << "of node " << lease.node();
+      check.advance_to_end();
+      std::memset(own, round, options.layout.payload_bytes(Part::kPrivate));
+      lease.finish_writing(check);
+      lease.commit();
+    });
+    store->end_round();
+  }
+  EXPECT_THAT(store->verify().problems, IsEmpty());
+}
 
 // A bit anywhere in what the last checkpoint refers to.
 class FlippedBit : public ::testing::TestWithParam<const char*> {};

@@ -28,6 +28,7 @@ TEST(RecordCheck, SaysInPiecesOfAnySizeWhatDefectSaysAtOnce) {
       at = std::min<std::size_t>(at + random() % 9000, bytes + 100);  // may go past the end
       check.advance(buffer.data() + at);
     }
+    if (random() % 2 == 0) check.advance_to_end();
     EXPECT_TRUE(check.due());
     EXPECT_EQ(check.finish(), defect(buffer.data(), expected, bytes, kStore));
     EXPECT_FALSE(check.due());
@@ -37,6 +38,7 @@ TEST(RecordCheck, SaysInPiecesOfAnySizeWhatDefectSaysAtOnce) {
 TEST(RecordCheck, HasNothingToDoBeforeItBeginsAndWhenItIsCancelled) {
   RecordCheck check;
   check.advance(&check);
+  check.advance_to_end();
   EXPECT_FALSE(check.due());
   BlockBuffer buffer(kBlockBytes);
   check.begin(buffer.data(), kId, kBlockBytes, kStore);
