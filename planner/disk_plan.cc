@@ -3,16 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/cold_moves.h"
 #include "planner/whole.h"
-#include "store/cold_tier.h"
 #include "store/memory_plan.h"
 #include "store/slot_table.h"
 
 namespace shoal {
 namespace {
 
-// Pieces of records that are dead and not compacted away yet, in the mean; see with_dead_records() in disk_need.cc.
-constexpr double kDeadPieces = 3 * 256;
 // The database keeps the tables of so many checkpoints, in the mean.
 constexpr double kMeanTables = 3.5;
 
@@ -20,13 +18,6 @@ constexpr double kMeanTables = 3.5;
 constexpr double kMoreThanRehearsed = 1.02;
 constexpr double kMoreThanSampled = 1.05;
 constexpr std::uint64_t kMostOnTheirWay = 64;
-
-double cold_records(const RunDescription& run, const Residency& residency) {
-  const auto piece =
-      static_cast<double>(std::min<std::uint64_t>(run.store.layout.record_bytes(Part::kPublic), ColdTier::kPieceBytes));
-  const double replaced = std::max(0.0, residency.total.cold_bytes_written - residency.cold_bytes);
-  return (residency.cold_bytes + std::min(replaced, kDeadPieces * piece)) / kColdCompression;
-}
 
 }  // namespace
 
@@ -54,7 +45,7 @@ DiskPlan disk_plan(const RunDescription& run, const Residency& residency, Rehear
   }
   const auto table = static_cast<double>(run.records() * sizeof(SlotEntry));
   const double tables = std::min(1 + static_cast<double>(run.slot_use.checkpoints), kMeanTables) * table;
-  const double cold = cold_records(run, residency);
+  const double cold = cold_file_bytes(run, residency.total.cold_bytes_written, residency.cold_bytes);
   DiskPlan plan;
   plan.warm_bytes = static_cast<double>(slab_bytes_for(run.store, run.slot_use, rehearsed));
   plan.cold_bytes = cold + tables;

@@ -16,6 +16,7 @@ struct PlanLine {
   double value = 0;
   Unit unit = Unit::kBytes;
   std::string formula;
+  std::string path() const { return object.empty() ? key : object + "." + key; }
 };
 
 struct PlanSection {

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "planner/cold_moves.h"
 #include "store/slot_table.h"
 #include "store/store_rehearsal.h"
 
@@ -24,14 +25,6 @@ struct Item {
   Kind kind = Kind::kRound;
   PlannedRound planned;
 };
-
-std::uint64_t guest_reads(const AccessPlan& plan, NodeId nodes) {
-  std::uint64_t count = 0;
-  for (std::size_t step = 0; step < plan.size(); ++step) {
-    for (const NodeId node : plan.reads(step)) count += node >= nodes ? 1 : 0;
-  }
-  return count;
-}
 
 // The run's sequence of rounds, evaluations and checkpoints, two plans ahead of the store as the trainer is.
 class Rehearsal {
@@ -65,9 +58,13 @@ class Rehearsal {
   void take_totals(const StoreReport& report) {
     Traffic& total = result_.total;
     const double tables = result_.checkpoints * static_cast<double>(run_.records() * sizeof(SlotEntry));
-    total.bytes_read = static_cast<double>(report.bytes_read) + total.cold_bytes_read / kColdCompression;
+    // Without a cold tier of its own, a rehearsal's report has the records' bytes.
+    total.cold_bytes_written = static_cast<double>(report.cold_bytes_written);
+    const ColdMoves cold = cold_moves_at_first(run_, total.cold_bytes_written, total.cold_bytes_read,
+                                               static_cast<double>(report.cold_bytes));
+    total.bytes_read = static_cast<double>(report.bytes_read) + cold.bytes_read;
     total.bytes_written =
-        static_cast<double>(report.bytes_written) + total.cold_bytes_written / kColdCompression + tables;
+        static_cast<double>(report.bytes_written - report.cold_bytes_written) + cold.bytes_written + tables;
   }
 
   std::uint64_t most_rounds() const {
@@ -140,9 +137,9 @@ class Rehearsal {
     }
     traffic.cold_bytes_read = static_cast<double>(report.cold_bytes_read);
     traffic.cold_bytes_written = static_cast<double>(report.cold_bytes_written);
-    traffic.bytes_read = static_cast<double>(report.slab_bytes_read) + traffic.cold_bytes_read / kColdCompression;
-    traffic.bytes_written =
-        static_cast<double>(report.slab_bytes_written) + traffic.cold_bytes_written / kColdCompression;
+    const ColdMoves cold = cold_moves(run_, traffic.cold_bytes_written, traffic.cold_bytes_read);
+    traffic.bytes_read = static_cast<double>(report.slab_bytes_read) + cold.bytes_read;
+    traffic.bytes_written = static_cast<double>(report.slab_bytes_written) + cold.bytes_written;
     const double repeated = traffic.guest_reads - static_cast<double>(report.guests);
     if (repeated > 0) {
       refetched_share_ = std::clamp(
@@ -306,6 +303,14 @@ Residency Residency::scaled(double factor, double guests_factor) const {
     *figure *= factor;
   }
   return result;
+}
+
+std::uint64_t guest_reads(const AccessPlan& plan, NodeId nodes) {
+  std::uint64_t count = 0;
+  for (std::size_t step = 0; step < plan.size(); ++step) {
+    for (const NodeId node : plan.reads(step)) count += node >= nodes ? 1 : 0;
+  }
+  return count;
 }
 
 Residency rehearse(const RunDescription& run) { return Rehearsal(run).run(); }

@@ -8,9 +8,6 @@
 
 namespace shoal {
 
-// zstd over byte-shuffled trained weights.
-inline constexpr double kColdCompression = 1.14;
-
 // Of one round or of many; doubles, because a round of a long run is a mean, and a sample is scaled.
 struct Traffic {
   double steps = 0;
@@ -22,7 +19,7 @@ struct Traffic {
   double served = 0;           // records that were read for other ranks, because they were not in RAM
   std::array<double, kPartCount> hits{};
   std::array<double, kPartCount> misses{};
-  double bytes_read = 0;  // slabs and the cold tier's files
+  double bytes_read = 0;  // slabs and the cold tier's files, with compactions
   double bytes_written = 0;
   double cold_bytes_read = 0;  // of those, before compression
   double cold_bytes_written = 0;
@@ -49,6 +46,9 @@ struct Residency {
   // As a sample stands for a larger run; what goes between ranks grows with the guests.
   Residency scaled(double factor, double guests_factor) const;
 };
+
+// Of a plan's reads: those of nodes that other ranks own, whose numbers begin after the rank's own.
+std::uint64_t guest_reads(const AccessPlan& plan, NodeId nodes);
 
 // The run must fit into its RAM.
 Residency rehearse(const RunDescription& run);

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <utility>
 
+#include "planner/record_items.h"
 #include "planner/whole.h"
 #include "store/memory_budget.h"
 #include "store/memory_plan.h"
-#include "store/record.h"
 #include "store/size_text.h"
 
 namespace shoal {
@@ -18,21 +18,6 @@ namespace {
 // Of more ranks, so many are looked at; they are much alike.
 constexpr unsigned kMostRanks = 8;
 constexpr unsigned kQuickRanks = 2;
-
-std::vector<StateItem> per_node_items(const RunDescription& run) {
-  std::vector<StateItem> items = run.items;
-  for (const Part part : kParts) {
-    const std::uint64_t record = run.store.layout.record_bytes(part);
-    std::uint64_t named = sizeof(RecordHeader);
-    for (const StateItem& item : run.items) named += item.part == part ? item.bytes : 0;
-    const std::string which(name(part));
-    items.push_back({which + " header", part, sizeof(RecordHeader), "node, version and XXH3 checksum: 64 B a record"});
-    items.push_back(
-        {which + " padding", part, record - named,
-         fmt::format("tensors to 64 B, the record to whole blocks of {} B: {} - {}", kBlockBytes, record, named)});
-  }
-  return items;
-}
 
 // What lies on disk for a node beside its current record. `without`: the slabs of the same run without checkpoints.
 void add_disk_shares(RunPlan& plan, double without) {
@@ -205,7 +190,7 @@ RunPlan Planner::plan(const RunChange& change, Effort effort) const {
   plan.machine.hosts = change.hosts.value_or(machine_.hosts);
   plan.profile = profile_;
   const RunDescription& run = plan.run;
-  plan.per_node = per_node_items(run);
+  plan.per_node = record_items(run.items, run.store.layout);
   add_ranks(plan, change, effort);
   if (run.fits_ram()) {
     const Residency& residency = plan.residency;

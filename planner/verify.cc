@@ -58,60 +58,90 @@ TrainOptions reduced(const TrainOptions& options, unsigned ranks) {
   return smaller;
 }
 
-// What a run measured, by the object and key of the plan's line. Figures are one rank's, as the plan's are; a round is
-// the mean of those that the plan's is the mean of: all but the first.
-std::map<std::string, double> figures_of(const RunPlan& plan, const nlohmann::json& summary) {
+using Figures = std::map<std::string, double>;
+
+// Of metrics.jsonl: a round is the mean of those that the plan's is the mean of, all but the first.
+void add_rounds(Figures& figures, const RunPlan& plan, const nlohmann::json& lines) {
+  const std::size_t first = lines.size() > 1 ? 1 : 0;
+  const auto mean = [&](const std::string& key) {
+    double sum = 0;
+    for (std::size_t i = first; i < lines.size(); ++i) {
+      sum += lines[i].at(nlohmann::json::json_pointer(key)).get<double>();
+    }
+    return sum / static_cast<double>(lines.size() - first) / plan.run.ranks;
+  };
+  // Ranks that all have the one record make its step together.
+  const double acting = mean("/acting") * (plan.run.split ? 1 : plan.run.ranks);
+  figures["round.acting"] = acting;
+  for (const char* key : {"node_steps", "bytes_read", "bytes_written", "neighbour_reads"}) {
+    figures[std::string("round.") + key] = mean(std::string("/") + key);
+  }
+  figures["round.cold_bytes_read"] = mean("/cold_records_read");
+  figures["round.cold_bytes_written"] = mean("/cold_records_written");
+  figures["round.guest_reads"] = mean("/remote_reads");
+  figures["round.own_neighbour_bytes"] =
+      (mean("/neighbour_reads") - mean("/remote_reads")) * static_cast<double>(plan.run.flat_bytes);
+  figures["round.near_bytes"] = mean("/remote_bytes");
+  figures["round.far_bytes"] = 0;  // a verification runs on one host
+  figures["round.records_served"] =
+      mean("/requested_bytes") / static_cast<double>(plan.run.store.layout.record_bytes(Part::kPublic));
+  for (const Part part : kParts) {
+    const std::string which(name(part));
+    const double hits = mean("/hits/" + which);
+    const double uses = hits + mean("/misses/" + which);
+    figures["round.hit_rate_" + which] = uses > 0 ? hits / uses : 1;
+  }
+}
+
+// A node's share of the slab files. What of it checkpoints add, a run with checkpoints cannot tell.
+void add_record(Figures& figures, const RunPlan& plan, const nlohmann::json& summary) {
+  for (const auto& [item, bytes] : summary["record"].items()) figures["per_node." + item] = bytes.get<double>();
+  const auto state = summary["state_bytes_per_node"].get<double>();
+  const double slabs = summary["slab_file_bytes"].get<double>() / plan.run.ranks / plan.mean_records;
+  figures["per_node.sum"] = std::max(state, slabs);
+  if (plan.run.checkpoint_every == 0) figures["per_node.copy-on-write share"] = std::max(0.0, slabs - state);
+}
+
+// What a run measured, by the object and key of the plan's line. Figures are one rank's, as the plan's are.
+Figures figures_of(const RunPlan& plan, const nlohmann::json& summary) {
   const double ranks = plan.run.ranks;
   const auto figure = [&](const char* key) { return summary[key].get<double>(); };
-  std::map<std::string, double> figures = {
-      {".nodes", figure("nodes")},
-      {".edges", summary["graph"]["edges"].get<double>()},
-      {".parameters", figure("parameters")},
-      {".state_bytes_per_node", figure("state_bytes_per_node")},
-      {".peak_rss_bytes", figure("peak_rss_bytes")},
+  const auto rounds = static_cast<double>(plan.run.rounds);
+  Figures figures = {
+      {"edges", summary["graph"]["edges"].get<double>()},
+      {"disk.warm_bytes", figure("slab_file_bytes") / ranks},
+      {"disk.cold_bytes", figure("cold_file_bytes") / ranks},
       {"disk.peak_bytes", figure("store_file_bytes") / ranks},
       {"disk.store_bytes", figure("store_bytes") / ranks},
       {"run.node_steps", figure("node_steps") / ranks},
       {"run.bytes_read", figure("bytes_read") / ranks},
       {"run.bytes_written", figure("bytes_written") / ranks},
       {"run.remote_bytes", figure("remote_bytes") / ranks},
-      {"time.compute_seconds", figure("compute_seconds") / static_cast<double>(plan.run.rounds)},
-      {"time.mix_seconds", figure("mix_seconds") / static_cast<double>(plan.run.rounds)},
-      {"time.round_seconds", figure("training_seconds") / static_cast<double>(plan.run.rounds)},
+      {"run.checkpoints", figure("checkpoints")},
+      {"run.checkpoint_bytes_written", figure("checkpoint_bytes") / ranks / std::max(1.0, figure("checkpoints"))},
+      {"time.compute_seconds", figure("compute_seconds") / rounds},
+      {"time.mix_seconds", figure("mix_seconds") / rounds},
+      {"time.round_seconds", figure("training_seconds") / rounds},
       {"time.total_seconds", figure("wall_seconds")},
       {"time.node_steps_per_second", figure("node_steps_per_second")},
   };
-  if (plan.residency.checkpoints > 0) {
-    figures["run.checkpoint_bytes_written"] = figure("checkpoint_bytes") / ranks / plan.residency.checkpoints;
+  for (const char* key : {"nodes", "parameters", "rounds", "batch", "threads", "ranks", "hosts", "records",
+                          "state_bytes_per_node", "peak_rss_bytes", "ram_budget_bytes", "least_ram_bytes"}) {
+    figures[key] = figure(key);
   }
-  if (plan.run.split) {
-    figures[".cut_edges"] = summary["partition"]["cut_edges"].get<double>();
-  } else {
-    figures[".least_ram_bytes"] = figure("least_ram_bytes");  // of several ranks the plan has the largest
+  if (summary.contains("per_rank")) {
+    double records = 0;
+    for (const nlohmann::json& rank : summary["per_rank"]) records += rank["nodes"].get<double>();
+    figures["mean_records"] = records / ranks;
+    figures["guests"] = summary["per_rank"][0]["guests"].get<double>();
   }
-
-  const nlohmann::json& rounds = summary["metrics"];
-  const std::size_t first = rounds.size() > 1 ? 1 : 0;
-  const auto mean = [&](const nlohmann::json::json_pointer& key) {
-    double sum = 0;
-    for (std::size_t i = first; i < rounds.size(); ++i) sum += rounds[i].at(key).get<double>();
-    return sum / static_cast<double>(rounds.size() - first) / ranks;
-  };
-  using Key = nlohmann::json::json_pointer;
-  for (const char* key : {"acting", "node_steps", "bytes_read", "bytes_written"}) {
-    figures[std::string("round.") + key] = mean(Key(std::string("/") + key));
-  }
-  figures["round.near_bytes"] = mean(Key("/remote_bytes"));
-  for (const Part part : kParts) {
-    const std::string which(name(part));
-    const double hits = mean(Key("/hits/" + which));
-    const double uses = hits + mean(Key("/misses/" + which));
-    figures["round.hit_rate_" + which] = uses > 0 ? hits / uses : 1;
-  }
+  if (plan.run.split) figures["cut_edges"] = summary["partition"]["cut_edges"].get<double>();
   for (const auto& [key, bytes] : summary["memory"].items()) {
     // Plans are charged as they come, and at the end there are none.
     if (key != name(MemoryTag::kPlan)) figures["memory." + key] = bytes.get<double>();
   }
+  add_record(figures, plan, summary);
+  add_rounds(figures, plan, summary["metrics"]);
   return figures;
 }
 
@@ -128,19 +158,19 @@ const char* unit_name(PlanLine::Unit unit) {
 
 }  // namespace
 
-double VerifiedLine::difference() const {
-  if (predicted == measured) return 0;
-  return predicted / measured - 1;
+std::optional<double> VerifiedLine::difference() const {
+  if (!measured || (*measured == 0 && line.value != 0)) return std::nullopt;
+  return line.value == *measured ? 0 : line.value / *measured - 1;
 }
 
 std::vector<VerifiedLine> compare(const RunPlan& plan, const nlohmann::json& summary) {
-  const std::map<std::string, double> measured = figures_of(plan, summary);
+  const Figures measured = figures_of(plan, summary);
   std::vector<VerifiedLine> lines;
   for (const PlanSection& section : plan_sections(plan)) {
     for (const PlanLine& line : section.lines) {
-      const auto found = measured.find(line.object + "." + line.key);
-      if (found == measured.end()) continue;
-      lines.push_back({section.title, line.label, line.value, found->second, line.unit});
+      const auto found = measured.find(line.path());
+      lines.push_back({section.title, line, std::nullopt});
+      if (found != measured.end()) lines.back().measured = found->second;
     }
   }
   return lines;
@@ -160,12 +190,12 @@ std::string Verification::text() const {
   std::string text = fmt::format("{} nodes, {} rounds, --ram {}\n{:<30}{:>14}{:>14}{:>12}\n", nodes, rounds,
                                  size_text(ram_bytes), "", "predicted", "measured", "difference");
   std::string section;
-  for (const VerifiedLine& line : lines) {
-    if (line.section != section) text += fmt::format("{}\n", section = line.section);
-    text += fmt::format(
-        "  {:<28}{:>14}{:>14}{:>12}\n", line.what, figure_text(line.predicted, line.unit),
-        figure_text(line.measured, line.unit),
-        line.measured == 0 && line.predicted != 0 ? "-" : fmt::format("{:+.1f} %", 100 * line.difference()));
+  for (const VerifiedLine& each : lines) {
+    if (each.section != section) text += fmt::format("{}\n", section = each.section);
+    const std::optional<double> difference = each.difference();
+    text += fmt::format("  {:<28}{:>14}{:>14}{:>12}\n", each.line.label, figure_text(each.line.value, each.line.unit),
+                        each.measured ? figure_text(*each.measured, each.line.unit) : "-",
+                        difference ? fmt::format("{:+.1f} %", 100 * *difference) : "-");
   }
   return text;
 }
@@ -173,12 +203,13 @@ std::string Verification::text() const {
 nlohmann::json Verification::json() const {
   nlohmann::json result = {{"nodes", nodes}, {"rounds", rounds}, {"ram_budget_bytes", ram_bytes}};
   result["lines"] = nlohmann::json::array();
-  for (const VerifiedLine& line : lines) {
-    result["lines"].push_back({{"section", line.section},
-                               {"what", line.what},
-                               {"unit", unit_name(line.unit)},
-                               {"predicted", line.predicted},
-                               {"measured", line.measured}});
+  for (const VerifiedLine& each : lines) {
+    result["lines"].push_back({{"section", each.section},
+                               {"what", each.line.label},
+                               {"key", each.line.path()},
+                               {"unit", unit_name(each.line.unit)},
+                               {"predicted", each.line.value},
+                               {"measured", each.measured ? nlohmann::json(*each.measured) : nlohmann::json(nullptr)}});
   }
   return result;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,14 +12,11 @@
 
 namespace shoal {
 
-// A line of the plan that a run measures.
 struct VerifiedLine {
   std::string section;
-  std::string what;
-  double predicted = 0;
-  double measured = 0;
-  PlanLine::Unit unit = PlanLine::Unit::kBytes;
-  double difference() const;  // of the measured figure; 0 when both are 0
+  PlanLine line;
+  std::optional<double> measured;            // empty: a run does not tell
+  std::optional<double> difference() const;  // as a share of the measured figure; 0 when both are 0
 };
 
 struct Verification {
@@ -33,7 +31,7 @@ struct Verification {
 
 // Runs in --store's folder.
 Verification verify_plan(const TrainOptions& options, const Machine& machine, const std::optional<Profile>& profile);
-// The same for a run as it is.
+// Every line of the plan, in its order, with what the run of this summary (and "metrics") measured.
 std::vector<VerifiedLine> compare(const RunPlan& plan, const nlohmann::json& summary);
 
 }  // namespace shoal

@@ -180,8 +180,8 @@ StoreReport StoreEngine::report() {
       for (const ModeReport& mode : cold_->modes()) report.modes.push_back(mode);
       report.cold_bytes = cold_->disk_bytes();
       report.cold_bytes_read = cold_->bytes_read();
-      report.cold_bytes_written = cold_bytes_written();
     }
+    report.cold_bytes_written = cold_bytes_written();
     report.bytes_read = slab_io_->bytes_read() + report.cold_bytes_read;
     report.bytes_written = bytes_written();
     report.checkpoint_bytes_written = checkpoint_bytes_;

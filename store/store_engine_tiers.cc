@@ -253,7 +253,9 @@ void StoreEngine::demote_sorted(Part part, const std::vector<NodeId>& nodes, Epo
     cold_->ingest(stamp, part, nodes, record_of);
   } else {
     for (const NodeId node : nodes) record_of(node);
+    rehearsed_puts_ += nodes.size() * record_bytes(part);
   }
+  round_report_.cold_bytes_written += nodes.size() * record_bytes(part);
   let_go();
   for (const NodeId node : nodes) {
     const Location before = table_->location(part, node);

@@ -23,30 +23,6 @@
 namespace shoal {
 namespace {
 
-std::vector<StateItem> items_of(const Experiment& experiment) {
-  const NodeLayout& layout = *experiment.layout;
-  const std::uint64_t parameters = experiment.model->parameter_count();
-  std::vector<StateItem> items;
-  items.push_back(
-      {"weights", Part::kPublic, parameters * sizeof(float), fmt::format("{} parameters x 4 B", parameters)});
-  std::uint64_t buffers = 0;
-  for (const TensorPlace& place : layout.buffers()) buffers += place.bytes;
-  if (buffers > 0) {
-    items.push_back({"buffers", Part::kPublic, buffers,
-                     fmt::format("{} tensors beside the parameters (BatchNorm's)", layout.buffers().size())});
-  }
-  std::vector<std::string> counters = {"steps", "last loss"};
-  for (const std::string& name : experiment.algorithm->scalars()) counters.push_back(name);
-  for (const TensorPlace& place : layout.state().tensors()) {
-    if (place.spec.part != Part::kPrivate) continue;
-    const bool scalars = place.spec.name == "scalars";
-    items.push_back({place.spec.name, Part::kPrivate, place.bytes,
-                     scalars ? fmt::format("{}", fmt::join(counters, ", "))
-                             : fmt::format("{} floats, like the weights with their gaps, x 4 B", layout.flat_size())});
-  }
-  return items;
-}
-
 // How Requirements comes by its figures.
 std::string formula_of(std::string_view what, const Experiment& experiment, const ShareSize& share,
                        const Requirements& requirements) {
@@ -163,6 +139,30 @@ ShareSize scaled(const ShareSize& size, double factor) {
 
 }  // namespace
 
+std::vector<StateItem> state_items(const Experiment& experiment) {
+  const NodeLayout& layout = *experiment.layout;
+  const std::uint64_t parameters = experiment.model->parameter_count();
+  std::vector<StateItem> items;
+  items.push_back(
+      {"weights", Part::kPublic, parameters * sizeof(float), fmt::format("{} parameters x 4 B", parameters)});
+  std::uint64_t buffers = 0;
+  for (const TensorPlace& place : layout.buffers()) buffers += place.bytes;
+  if (buffers > 0) {
+    items.push_back({"buffers", Part::kPublic, buffers,
+                     fmt::format("{} tensors beside the parameters (BatchNorm's)", layout.buffers().size())});
+  }
+  std::vector<std::string> counters = {"steps", "last loss"};
+  for (const std::string& name : experiment.algorithm->scalars()) counters.push_back(name);
+  for (const TensorPlace& place : layout.state().tensors()) {
+    if (place.spec.part != Part::kPrivate) continue;
+    const bool scalars = place.spec.name == "scalars";
+    items.push_back({place.spec.name, Part::kPrivate, place.bytes,
+                     scalars ? fmt::format("{}", fmt::join(counters, ", "))
+                             : fmt::format("{} floats, like the weights with their gaps, x 4 B", layout.flat_size())});
+  }
+  return items;
+}
+
 // The experiment of one choice of options, and what of it is whose.
 struct DescribedRun::Made {
   struct Rank {
@@ -258,7 +258,7 @@ RunDescription DescribedRun::operator()(const RunChange& change) {
   run.batch = options.batch;
   run.threads = options.threads;
   run.intra_op = options.intra_op;
-  run.items = items_of(*experiment);
+  run.items = state_items(*experiment);
   run.flat_bytes = experiment->layout->flat_size() * sizeof(float);
 
   run.store = requirements.store;

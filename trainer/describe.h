@@ -2,11 +2,15 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "planner/run_description.h"
 #include "trainer/experiment.h"
 
 namespace shoal {
+
+// What a node's state is made of; headers and padding are not among it.
+std::vector<StateItem> state_items(const Experiment& experiment);
 
 // Makes the experiment that the options name, and again for changes that need another one; the last ones are kept,
 // because sweeps ask for them again. What is described is one rank's share: partition, guests and RAM are the run's

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "planner/residency.h"
 #include "store/error.h"
 #include "store/size_text.h"
 #include "trainer/disk_check.h"
@@ -255,7 +256,7 @@ Training::Tally Training::add_up(const Tally& own) {
   const auto limbs = (count_loss ? own.figures.loss_sum : FixedSum()).limbs();
   std::vector<std::int64_t> numbers(limbs.begin(), limbs.end());
   Tally all = own;
-  auto& [figures, sum, remote, checkpoint_bytes] = all;
+  auto& [figures, sum, remote, checkpoint_bytes, neighbour_reads, guest_reads] = all;
   if (!count_loss) figures.trained = sum.steps = 0;
   std::uint64_t* const counts[] = {&figures.trained,
                                    &figures.node_steps,
@@ -268,9 +269,13 @@ Training::Tally Training::add_up(const Tally& own) {
                                    &sum.cold_misses,
                                    &sum.slab_bytes_read,
                                    &sum.slab_bytes_written,
+                                   &sum.cold_bytes_read,
+                                   &sum.cold_bytes_written,
                                    &sum.cold_file_bytes_read,
                                    &sum.cold_file_bytes_written,
                                    &checkpoint_bytes,
+                                   &neighbour_reads,
+                                   &guest_reads,
                                    &sum.lower_bound_bytes,
                                    &sum.guest_fetches,
                                    &sum.guests,
@@ -317,7 +322,13 @@ void Training::train(const Item& item) {
   }
   const RoundFigures own_figures = train_work_->figures();
   const NeighbourFigures remote = neighbours_ ? neighbours_->take_figures() : NeighbourFigures{};
-  const Tally own{own_figures, own_report, remote, std::exchange(checkpoint_bytes_, 0)};
+  const AccessPlan& accesses = *item.plan.accesses;
+  const Tally own{own_figures,
+                  own_report,
+                  remote,
+                  std::exchange(checkpoint_bytes_, 0),
+                  accesses.total_reads(),
+                  guest_reads(accesses, share_.nodes())};
   const Tally all = together(item.round) ? add_up(own) : own;
   const RoundFigures& figures = all.figures;
   const RoundReport& report = all.report;
@@ -364,9 +375,14 @@ void Training::train(const Item& item) {
            {"misses", {{"public", report.misses[0]}, {"private", report.misses[1]}}},
            {"bytes_read", report.slab_bytes_read + report.cold_file_bytes_read},
            {"bytes_written", report.slab_bytes_written + report.cold_file_bytes_written},
+           {"cold_records_read", report.cold_bytes_read},
+           {"cold_records_written", report.cold_bytes_written},
            {"checkpoint_bytes", all.checkpoint_bytes},
            {"lower_bound_bytes", report.lower_bound_bytes},
+           {"neighbour_reads", all.neighbour_reads},
+           {"remote_reads", all.guest_reads},
            {"remote_bytes", all.neighbours.bytes()},
+           {"requested_bytes", all.neighbours.requested_bytes},
            {"stall_seconds", times_json(times)},
            {"mix_seconds", times.mix},
            {"compute_seconds", times.compute}};
@@ -438,6 +454,7 @@ void Training::checkpoint() {
     store_->commit_checkpoint();
   }
   checkpointed_ = rounds_done_;
+  ++totals_.checkpoints;
   const std::uint64_t written = store_->report().checkpoint_bytes_written;
   checkpoint_bytes_ += written - std::exchange(totals_.checkpoint_bytes, written);
   totals_.checkpoint_seconds += seconds_since(begin);

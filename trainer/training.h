@@ -75,6 +75,8 @@ class Training {
     RoundReport report;
     NeighbourFigures neighbours;
     std::uint64_t checkpoint_bytes = 0;  // written since the round before
+    std::uint64_t neighbour_reads = 0;
+    std::uint64_t guest_reads = 0;  // of those: of other ranks' nodes
   };
 
   bool alone() const { return ranks_.alone(); }
@@ -201,6 +203,7 @@ class Training {
   std::string warning_;                 // the first of the run
   struct Totals {
     std::uint64_t node_steps = 0;
+    std::uint64_t checkpoints = 0;
     std::uint64_t checkpoint_bytes = 0;
     std::uint64_t lower_bound = 0;
     std::uint64_t remote_lower_bound = 0;

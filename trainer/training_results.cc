@@ -13,7 +13,9 @@
 #include <string_view>
 #include <vector>
 
+#include "planner/record_items.h"
 #include "store/size_text.h"
+#include "trainer/describe.h"
 #include "trainer/json_number.h"
 #include "trainer/training.h"
 
@@ -119,11 +121,15 @@ json Training::of_this_rank() const {
   return {{"rank", ranks_.rank()},
           {"host", ranks_.host()},
           {"nodes", share_.nodes()},
+          {"guests", share_.guests()},
+          {"least_ram_bytes", requirements_.least_ram_bytes},
           {"node_steps", totals_.node_steps},
           {"peak_rss_bytes", peak_rss()},
           {"modes", modes_json(store)},
           {"store_bytes", store.slab_bytes + store.cold_bytes},
           {"store_file_bytes", store.slab_file_bytes + store.cold_bytes},
+          {"slab_file_bytes", store.slab_file_bytes},
+          {"cold_file_bytes", store.cold_bytes},
           {"bytes_read", store.bytes_read},
           {"bytes_written", store.bytes_written},
           {"checkpoint_bytes", store.checkpoint_bytes_written},
@@ -219,6 +225,10 @@ json Training::summary() {
   for (std::size_t tag = 0; tag < kMemoryTagCount; ++tag) {
     memory[std::string(name(static_cast<MemoryTag>(tag)))] = store.memory[tag];
   }
+  json record;
+  for (const StateItem& item : record_items(state_items(experiment_), experiment_.layout->state())) {
+    record[item.name] = item.bytes;
+  }
   const double wall = std::chrono::duration<double>(Clock::now() - start_).count();
   const double training = totals_.training_seconds;
   json result = {
@@ -227,6 +237,7 @@ json Training::summary() {
       {"ranks", ranks_.size()},
       {"hosts", ranks_.hosts()},
       {"threads", options_.threads},
+      {"batch", options_.batch},
       {"algorithm", options_.algorithm},
       {"model", options_.model},
       {"parameters", experiment_.model->parameter_count()},
@@ -238,14 +249,19 @@ json Training::summary() {
       {"checkpoint_seconds", totals_.checkpoint_seconds},
       {"node_steps_per_second", training > 0 ? static_cast<double>(node_steps) / training : 0},
       {"state_bytes_per_node", requirements_.state_bytes_per_node},
+      {"record", record},
+      {"records", requirements_.records},  // of rank 0
       {"state_hash", state_hash_.text()},
       {"ram_budget_bytes", options_.ram_bytes},
-      {"least_ram_bytes", requirements_.least_ram_bytes},
+      {"least_ram_bytes", largest("least_ram_bytes")},
       {"peak_rss_bytes", largest("peak_rss_bytes")},  // of any rank
       {"store_bytes", total("store_bytes")},
       {"store_file_bytes", total("store_file_bytes")},
+      {"slab_file_bytes", total("slab_file_bytes")},
+      {"cold_file_bytes", total("cold_file_bytes")},
       {"bytes_read", total("bytes_read")},
       {"bytes_written", total("bytes_written")},
+      {"checkpoints", totals_.checkpoints},
       {"checkpoint_bytes", total("checkpoint_bytes")},
       {"cold_bytes_read", total("cold_bytes_read")},
       {"cold_bytes_written", total("cold_bytes_written")},

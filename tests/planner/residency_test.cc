@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "store/use_index.h"
 #include "tests/planner/small_run.h"
 
 namespace shoal {
@@ -15,6 +16,29 @@ TEST(Residency, RoundsTouchNoDiskWithRamForEverything) {
   EXPECT_EQ(residency.total.bytes_written, 0);
   EXPECT_EQ(residency.slab_bytes, 0);
   EXPECT_EQ(residency.round.hit_rate(Part::kPublic), 1);
+}
+
+TEST(Residency, RoundsTouchTheDiskWithAFewPerCentLessThanTheRamForEverything) {
+  RunDescription run = small_run(4000, 0, 3);
+  run.store.old_versions = UseIndex(ring_round(4000), 4000, 0).extra_versions();
+  const std::uint64_t resident = MemoryPlan::resident_ram(run.store);
+  run.store.ram_bytes = resident;
+  EXPECT_EQ(rehearse(run).total.bytes_read + rehearse(run).total.bytes_written, 0);
+  run.store.ram_bytes = resident - resident / 20;
+  EXPECT_GT(rehearse(run).round.bytes_read, 0);
+  EXPECT_GT(rehearse(run).round.bytes_written, 0);
+}
+
+// A record that is put into the cold tier is written again by compactions; one that is not, is not.
+TEST(Residency, TheColdTierMovesMoreThanItsRecords) {
+  RunDescription run = small_run(kNodes, 0);
+  const Residency warm = rehearse(run);
+  EXPECT_EQ(warm.total.cold_bytes_written, 0);
+  run.store.warm_bytes = kNodes * run.store.layout.state_bytes() / 2;
+  const Residency cold = rehearse(run);
+  EXPECT_GT(cold.total.cold_bytes_written, 0);
+  EXPECT_GT(cold.total.bytes_written, warm.total.bytes_written + cold.total.cold_bytes_written);
+  EXPECT_GT(cold.total.bytes_read, warm.total.bytes_read + cold.total.cold_bytes_written);
 }
 
 TEST(Residency, WithTheLeastRamARingMovesEveryRecordOnceARoundEachWay) {
