@@ -21,6 +21,10 @@ constexpr std::uint64_t kMeasuredBytes = std::uint64_t{2} << 30;
 constexpr std::uint64_t kLargeRecord = 4 << 20;
 constexpr std::uint64_t kBeyondCaches = 256 << 20;
 constexpr int kRepeats = 3;
+// Few enough for records of any size to be made in seconds.
+constexpr std::uint64_t kMostNodes = 8192;
+// Of the way from the least RAM to all in RAM: nearly everything moves then.
+constexpr std::uint64_t kScarce = 8;
 
 double cpu_seconds() {
   rusage usage{};
@@ -80,6 +84,29 @@ TrainOptions in_ram(TrainOptions options, const StateLayout& layout) {
   return options;
 }
 
+// The same with more nodes than RAM and hardly anything to compute: its time is the disk's, with the run's own mix of
+// reads and writes, read-ahead and threads.
+TrainOptions out_of_core(TrainOptions options, const StateLayout& layout) {
+  const std::uint64_t nodes = std::min(kMeasuredBytes / layout.state_bytes(), kMostNodes) / 2 * 2;
+  options.nodes = std::max(options.nodes, static_cast<NodeId>(nodes));
+  options.rounds = 3;
+  options.batch = 1;
+  options.local_steps = 1;
+  DescribedRun describe(options);
+  const RunDescription run = describe({});
+  options.ram_bytes = run.least_ram_bytes + (run.resident_ram_bytes - run.least_ram_bytes) / kScarce;
+  return options;
+}
+
+// Bytes a second, of each round but the first, which finds private records that are zeros.
+void add_disk_rates(std::vector<double>& rates, const TrainOptions& options, const std::filesystem::path& folder) {
+  const nlohmann::json summary = run_shoal_train(options, folder);
+  for (const nlohmann::json& round : summary["metrics"]) {
+    const double moved = round["bytes_read"].get<double>() + round["bytes_written"].get<double>();
+    if (round["round"] > 0) rates.push_back(moved / round["seconds"].get<double>());
+  }
+}
+
 }  // namespace
 
 DiskSpeed measure_disk(const StateLayout& layout, IoEngine io, const std::filesystem::path& folder) {
@@ -137,6 +164,12 @@ Profile calibrate(const TrainOptions& options, const std::filesystem::path& fold
   profile.intra_op = run.intra_op;
 
   const ScratchFolder scratch(folder);
+  const TrainOptions small = in_ram(options, layout);
+  // A disk that others use as well is faster in one minute than in the next: it is asked at the beginning, in the
+  // middle and at the end.
+  const TrainOptions large = out_of_core(small, layout);
+  std::vector<double> disk_rates;
+  add_disk_rates(disk_rates, large, scratch.path());
   const DiskSpeed disk = measure_disk(layout, options.store_io, scratch.path());
   profile.read_bytes_per_second = disk.read_bytes_per_second;
   profile.write_bytes_per_second = disk.write_bytes_per_second;
@@ -145,7 +178,6 @@ Profile calibrate(const TrainOptions& options, const std::filesystem::path& fold
   profile.mapped_bytes_per_second = gets.mapped_bytes_per_second;
   profile.get_bytes_per_second = gets.one_sided_bytes_per_second;
 
-  const TrainOptions small = in_ram(options, layout);
   const nlohmann::json summary = run_shoal_train(small, scratch.path());
   // Of a round in the middle: first rounds touch memory for the first time, and any may be disturbed.
   const auto of_a_round = [&](const char* key) {
@@ -162,11 +194,14 @@ Profile calibrate(const TrainOptions& options, const std::filesystem::path& fold
   profile.mix_bytes_per_second =
       inputs * static_cast<double>(run.flat_bytes) / std::max(1e-9, of_a_round("mix_seconds") * threads);
 
+  add_disk_rates(disk_rates, large, scratch.path());
   const RanksCost ranks = measure_ranks(small, median_round(summary), scratch.path());
   profile.ranks_slowdown = ranks.slowdown;
   profile.meeting_seconds = ranks.meeting_seconds;
   const double copy = static_cast<double>(profile.public_record_bytes) / profile.mapped_bytes_per_second;
   profile.request_cpu_seconds = std::max(ranks.request_cpu_seconds, copy);
+  add_disk_rates(disk_rates, large, scratch.path());
+  profile.disk_bytes_per_second = median(disk_rates);
   return profile;
 }
 

@@ -9,7 +9,7 @@
 
 namespace shoal {
 
-// `folder` is on the disk to measure. Takes a minute or so, and about 3 GiB there for as long.
+// `folder` is on the disk to measure. Takes a minute or two, and about 4 GiB there for as long.
 Profile calibrate(const TrainOptions& options, const std::filesystem::path& folder);
 
 // The disk as the store uses it: bandwidths and processor time for records of this layout.

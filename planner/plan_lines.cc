@@ -139,7 +139,7 @@ PlanSection a_round(const RunPlan& plan) {
     add("cold_bytes_read", "read from the cold tier", round.cold_bytes_read, Unit::kBytes,
         "of what is read; before compression");
     add("cold_bytes_written", "written to the cold tier", round.cold_bytes_written, Unit::kBytes,
-        "of what is written; before compression, and what RocksDB's compactions write once more is not counted");
+        "of what is written; before compression, and before RocksDB's compactions write it again");
   }
   const double own_reads = round.neighbour_reads - round.guest_reads;
   add("neighbour_reads", "models of neighbours", round.neighbour_reads, Unit::kCount, "that steps read");
@@ -225,8 +225,9 @@ PlanSection time(const RunPlan& plan) {
           "that has to be asked for; where no core is spare",
           profile.store_cpu_seconds_per_byte * (1 << 30), duration_text(profile.request_cpu_seconds)));
   add("disk_seconds", "disk", time.disk,
-      fmt::format("read at {}, written at {}, shared by {} ranks", rate_text(profile.read_bytes_per_second),
-                  rate_text(profile.write_bytes_per_second), plan.machine.ranks_per_host()));
+      fmt::format("{} read and written at {}, shared by {} ranks",
+                  size_text(whole(round.bytes_read + round.bytes_written)), rate_text(profile.disk_bytes_per_second),
+                  plan.machine.ranks_per_host()));
   add("network_seconds", "network", time.network,
       fmt::format("this host's ranks at {}, other hosts' at {} one-sided or a share of the network's {}",
                   rate_text(profile.mapped_bytes_per_second), rate_text(profile.get_bytes_per_second),

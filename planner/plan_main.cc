@@ -60,15 +60,15 @@ ExitCode calibrate_here(const PlanOptions& options) {
   const auto rate = [](double bytes) { return size_text(static_cast<std::uint64_t>(bytes)) + "/s"; };
   fmt::print(
       "{}, batch {}, {}: {} a local step on each of {} threads, {} more for a node; mix {} a thread\n"
-      "disk: read {}, write {}, {:.2f} s of a core for a GiB\n"
+      "disk: {} in rounds, read {}, write {}, {:.2f} s of a core for a GiB\n"
       "other ranks: {} through shared memory, {} one-sided; {} of a core for a record that is asked for; two ranks on "
       "a host take {:.2f} times as long for a node and meet for {} in a round\nwritten to {}\n",
       profile.model, profile.batch, profile.optimizer, duration_text(profile.step_seconds), profile.threads,
-      duration_text(profile.node_seconds), rate(profile.mix_bytes_per_second), rate(profile.read_bytes_per_second),
-      rate(profile.write_bytes_per_second), profile.store_cpu_seconds_per_byte * (1 << 30),
-      rate(profile.mapped_bytes_per_second), rate(profile.get_bytes_per_second),
-      duration_text(profile.request_cpu_seconds), profile.ranks_slowdown, duration_text(profile.meeting_seconds),
-      options.profile.string());
+      duration_text(profile.node_seconds), rate(profile.mix_bytes_per_second), rate(profile.disk_bytes_per_second),
+      rate(profile.read_bytes_per_second), rate(profile.write_bytes_per_second),
+      profile.store_cpu_seconds_per_byte * (1 << 30), rate(profile.mapped_bytes_per_second),
+      rate(profile.get_bytes_per_second), duration_text(profile.request_cpu_seconds), profile.ranks_slowdown,
+      duration_text(profile.meeting_seconds), options.profile.string());
   return ExitCode::kOk;
 }
 

@@ -33,6 +33,7 @@ void visit(Profile& profile, const Text& text, const Number& number) {
   number("mix-bytes-per-second", profile.mix_bytes_per_second);
   number("read-bytes-per-second", profile.read_bytes_per_second);
   number("write-bytes-per-second", profile.write_bytes_per_second);
+  number("disk-bytes-per-second", profile.disk_bytes_per_second);
   number("store-cpu-seconds-per-byte", profile.store_cpu_seconds_per_byte);
   number("mapped-bytes-per-second", profile.mapped_bytes_per_second);
   number("get-bytes-per-second", profile.get_bytes_per_second);

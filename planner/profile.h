@@ -22,11 +22,12 @@ struct Profile {
   unsigned threads = 1;  // that computed at the same time
   unsigned intra_op = 1;
 
-  double step_seconds = 0;          // of one local step, on one of `threads` threads that all compute
-  double node_seconds = 0;          // of a node in a round, beside its steps and its mix
-  double mix_bytes_per_second = 0;  // inputs read, by one thread
-  double read_bytes_per_second = 0;
-  double write_bytes_per_second = 0;
+  double step_seconds = 0;                // of one local step, on one of `threads` threads that all compute
+  double node_seconds = 0;                // of a node in a round, beside its steps and its mix
+  double mix_bytes_per_second = 0;        // inputs read, by one thread
+  double read_bytes_per_second = 0;       // nothing but reads
+  double write_bytes_per_second = 0;      // what is left for them beside reads
+  double disk_bytes_per_second = 0;       // both together, in the rounds of a run that the disk limits
   double store_cpu_seconds_per_byte = 0;  // moved either way: checksums, system calls
   double mapped_bytes_per_second = 0;     // out of another rank's memory, on one host
   double get_bytes_per_second = 0;        // one-sided

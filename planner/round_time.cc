@@ -27,9 +27,7 @@ RoundTime round_time(const RunDescription& run, const Traffic& round, const Mach
   // The store's thread has the cores that the workers leave, and shares theirs otherwise.
   const double spare = std::max(0.0, cores - busy_cores) * (time.compute + time.mix);
   time.store = std::max(0.0, store_seconds - spare) / std::min(cores, std::max(1.0, busy_cores));
-  time.disk =
-      (round.bytes_read / profile.read_bytes_per_second + round.bytes_written / profile.write_bytes_per_second) *
-      machine.ranks_per_host();
+  time.disk = moved / profile.disk_bytes_per_second * machine.ranks_per_host();
   const double far_bytes_per_second =
       std::min(profile.get_bytes_per_second, machine.network_bytes_per_second / machine.ranks_per_host());
   time.network =

@@ -129,7 +129,7 @@ TEST(RunPlan, TimeIsTheSlowestResource) {
   EXPECT_GE(plan.total_seconds, 10 * plan.time->round);
 
   profile.step_seconds = 1e-7;
-  profile.read_bytes_per_second = profile.write_bytes_per_second = 1e7;
+  profile.disk_bytes_per_second = 1e7;
   plan = plan_of(0, profile);
   EXPECT_EQ(plan.time->bottleneck, "disk");
   EXPECT_DOUBLE_EQ(plan.time->round, plan.time->disk);

@@ -92,6 +92,7 @@ inline Profile small_profile() {
   profile.mix_bytes_per_second = 4e9;
   profile.read_bytes_per_second = 2e9;
   profile.write_bytes_per_second = 1e9;
+  profile.disk_bytes_per_second = 1.5e9;
   profile.store_cpu_seconds_per_byte = 1e-10;
   profile.mapped_bytes_per_second = 1e10;
   profile.get_bytes_per_second = 5e9;
