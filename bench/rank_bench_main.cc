@@ -131,7 +131,7 @@ class Reader {
   }
   ~Reader() { reads_.set_wake({}); }
 
-  // As the engine does it: up to 16 on their way.
+  // As the engine does it: 16 MiB on their way.
   double neighbour_reads(std::byte* frames) {
     return seconds_of([&] {
       NodeId next = 0;
@@ -169,7 +169,7 @@ class Reader {
     });
   }
 
-  static constexpr NodeId kFlying = 16;
+  static constexpr NodeId kFlying = 64;
 
  private:
   static std::vector<NeighbourReads::Guest> guests(unsigned owner) {

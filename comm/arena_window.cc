@@ -107,6 +107,9 @@ std::exception_ptr lack_of_shared_memory(std::uint64_t bytes, unsigned ranks_her
                         ranks_here, size_text(wanted), size_text(there))));
 }
 
+// A part of what may be mapped at the least.
+constexpr std::uint64_t kCopiedAtOnce = 1 << 20;
+
 }  // namespace
 
 std::uint64_t ArenaWindow::mapped_share(std::uint64_t ram_bytes) {
@@ -180,9 +183,11 @@ void ArenaWindow::find_peers(HostReads host_reads) {
     }
   }
   for (Peer& peer : peers_) {
-    if (peer.mapped != nullptr) peer.known = std::make_unique<std::atomic<bool>[]>(peer.bytes / kMappedAtOnce + 1);
+    if (peer.mapped != nullptr) peer.known.resize(peer.bytes / kMappedAtOnce + 2);
   }
 }
+
+std::uint64_t ArenaWindow::most_pages_of(std::uint64_t bytes) { return round_up(bytes, kMappedAtOnce) + kMappedAtOnce; }
 
 bool ArenaWindow::reads_one_sided() const {
   for (unsigned rank = 0; rank < peers_.size(); ++rank) {
@@ -191,20 +196,49 @@ bool ArenaWindow::reads_one_sided() const {
   return false;
 }
 
-void ArenaWindow::looked_at(unsigned rank, std::uint64_t offset, std::uint64_t bytes) {
-  std::uint64_t more = 0;
-  for (std::uint64_t piece = offset / kMappedAtOnce; piece * kMappedAtOnce < offset + bytes; ++piece) {
-    std::atomic<bool>& known = peers_[rank].known[piece];
-    if (!known.load(std::memory_order_relaxed) && !known.exchange(true)) more += kMappedAtOnce;
+// Pages that are read in place by others may come back as soon as all are given back: they stay counted.
+void ArenaWindow::count_pages(unsigned rank, std::uint64_t offset, std::uint64_t bytes) {
+  std::vector<bool>& known = peers_[rank].known;
+  const std::uint64_t begin = reinterpret_cast<std::uint64_t>(peers_[rank].mapped) % kMappedAtOnce + offset;
+  const auto first = known.begin() + static_cast<std::ptrdiff_t>(begin / kMappedAtOnce);
+  const auto last = known.begin() + static_cast<std::ptrdiff_t>(round_up(begin + bytes, kMappedAtOnce) / kMappedAtOnce);
+  std::uint64_t more = static_cast<std::uint64_t>(std::count(first, last, false)) * kMappedAtOnce;
+  if (more == 0) return;
+  if (known_bytes_ + more > mapped_bytes_) {
+    for (Peer& peer : peers_) {
+      if (peer.mapped == nullptr) continue;
+      std::fill(peer.known.begin(), peer.known.end(), false);
+      // The memory stays; it is this process's view of it that goes.
+      ::madvise(const_cast<std::byte*>(peer.mapped), peer.bytes, MADV_DONTNEED);
+    }
+    known_bytes_ = in_place_bytes_;
+    more = static_cast<std::uint64_t>(last - first) * kMappedAtOnce;
   }
-  if (more == 0 || known_bytes_.fetch_add(more) + more < mapped_bytes_) return;
-  known_bytes_ = 0;
-  for (const Peer& peer : peers_) {
-    if (peer.mapped == nullptr) continue;
-    for (std::uint64_t piece = 0; piece <= peer.bytes / kMappedAtOnce; ++piece) peer.known[piece] = false;
-    // The memory stays; it is this process's view of it that goes.
-    ::madvise(const_cast<std::byte*>(peer.mapped), peer.bytes, MADV_DONTNEED);
+  std::fill(first, last, true);
+  known_bytes_ += more;
+}
+
+void ArenaWindow::copy(unsigned rank, std::uint64_t offset, std::span<std::byte> out) {
+  for (std::uint64_t at = 0; at < out.size(); at += kCopiedAtOnce) {
+    const auto piece = out.subspan(at, std::min<std::uint64_t>(kCopiedAtOnce, out.size() - at));
+    const std::scoped_lock lock(pages_mutex_);
+    count_pages(rank, offset + at, piece.size());
+    std::memcpy(piece.data(), peers_[rank].mapped + offset + at, piece.size());
   }
+}
+
+const std::byte* ArenaWindow::begin_in_place(unsigned rank, std::uint64_t offset, std::uint64_t bytes) {
+  const std::scoped_lock lock(pages_mutex_);
+  const std::uint64_t pages = most_pages_of(bytes);
+  if (in_place_bytes_ + pages > mapped_bytes_ / 2) return nullptr;
+  count_pages(rank, offset, bytes);
+  in_place_bytes_ += pages;
+  return peers_[rank].mapped + offset;
+}
+
+void ArenaWindow::end_in_place(std::uint64_t bytes) {
+  const std::scoped_lock lock(pages_mutex_);
+  in_place_bytes_ -= most_pages_of(bytes);
 }
 
 void ArenaWindow::get(unsigned rank, std::uint64_t offset, std::span<std::byte> out, MPI_Request* request) {

@@ -7,10 +7,9 @@
 
 #include <mpi.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,9 +33,13 @@ class ArenaWindow {
   // Another rank's memory as this process sees it; null where it does not.
   const std::byte* mapped(unsigned rank) const { return peers_[rank].mapped; }
   bool reads_one_sided() const;  // of some ranks
-  // Pages of other ranks that were looked at through mapped() count as this process's until they are let go: all of
-  // them, when they have become too many. Mapping them again costs more than reading them. Any thread.
-  void looked_at(unsigned rank, std::uint64_t offset, std::uint64_t bytes);
+  // Pages of other ranks that are read through mapped() count as this process's until they are let go: all of them,
+  // before they become more than `mapped_bytes`. Mapping them again costs more than reading them. So what is read that
+  // way is either copied, or told of before and after. Any thread.
+  void copy(unsigned rank, std::uint64_t offset, std::span<std::byte> out);
+  // Null: what is being read in place already is half of what may be mapped.
+  const std::byte* begin_in_place(unsigned rank, std::uint64_t offset, std::uint64_t bytes);
+  void end_in_place(std::uint64_t bytes);
   // The share of --ram that is well spent on it.
   static std::uint64_t mapped_share(std::uint64_t ram_bytes);
 
@@ -54,10 +57,12 @@ class ArenaWindow {
     std::uint64_t skip = 0;  // from the start of the window to the start of the memory
     std::uint64_t bytes = 0;
     const std::byte* mapped = nullptr;
-    std::unique_ptr<std::atomic<bool>[]> known;  // by kMappedAtOnce bytes: they are mapped
+    std::vector<bool> known;  // by kMappedAtOnce bytes of address space: they are counted
   };
-  // As far as one page fault goes.
+  // As far as one page fault goes: to both ends of such a piece of the address space.
   static constexpr std::uint64_t kMappedAtOnce = 64 << 10;
+  static std::uint64_t most_pages_of(std::uint64_t bytes);
+  void count_pages(unsigned rank, std::uint64_t offset, std::uint64_t bytes);
   void allocate(std::uint64_t bytes);
   void find_peers(HostReads host_reads);
   void test_progress();
@@ -67,7 +72,9 @@ class ArenaWindow {
   std::span<std::byte> memory_;
   std::vector<Peer> peers_;
   const std::uint64_t mapped_bytes_;
-  std::atomic<std::uint64_t> known_bytes_{0};
+  std::mutex pages_mutex_;            // guards what follows, and Peer::known
+  std::uint64_t known_bytes_ = 0;     // that may be mapped
+  std::uint64_t in_place_bytes_ = 0;  // of them, that are being read and may be mapped again at any time
   std::string component_;
   double self_test_seconds_ = 0;
 };

@@ -20,18 +20,25 @@
 
 namespace shoal {
 
-// Something that is polled on the communication thread for as long as it is there.
-class CommService {
- public:
-  virtual ~CommService() = default;
-  virtual bool poll() = 0;             // whether anything moved
-  virtual bool expecting() const = 0;  // something is under way: poll again soon
+class CommService;
+class CommThread;
+
+// This process among the ranks.
+struct RankPlace {
+  unsigned rank = 0;
+  unsigned size = 1;
+  unsigned local_rank = 0;
+  unsigned local_size = 1;
+  unsigned on_these_cores = 1;
+  unsigned hosts = 1;
+  unsigned host_leader = 0;
+  std::string host;
 };
 
 class Communicator {
  public:
-  // Joins the ranks that a launcher (mpirun, srun) started with this one, if any.
-  Communicator();
+  // Joins the ranks that a launcher (mpirun, srun) started with this one, if any. `most_bytes`: that go in one piece.
+  explicit Communicator(std::size_t most_bytes = std::size_t{1} << 30);
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -78,24 +85,17 @@ class Communicator {
   void kick();  // there is something to poll
 
  private:
-  struct Place {
-    unsigned rank = 0;
-    unsigned size = 1;
-    unsigned local_rank = 0;
-    unsigned local_size = 1;
-    unsigned on_these_cores = 1;
-    unsigned hosts = 1;
-    unsigned host_leader = 0;
-    std::string host;
-  };
-  class Thread;
   template <typename Start>
   void sum_in_pieces(std::span<std::int64_t> values, const Start& start);
 
-  Place place_;
+  std::vector<std::int64_t> sizes_of(std::size_t own);  // of every rank
+  void give_all(std::span<std::byte> bytes, unsigned from);
+
+  const std::size_t most_bytes_;
+  RankPlace place_;
   std::string remarks_;
   std::atomic<bool> failing_{false};
-  std::unique_ptr<Thread> thread_;  // null: alone
+  std::unique_ptr<CommThread> thread_;  // null: alone
 };
 
 }  // namespace shoal

@@ -147,12 +147,10 @@ bool NeighbourReads::read_mapped(NodeId guest, std::byte* record) {
     const Version version = entry->version.load(std::memory_order_acquire);
     const std::uint64_t place = entry->place.load(std::memory_order_acquire);
     if (!wanted(guest, version)) return false;
-    const std::uint64_t offset = arena_offset(from.owner) + offset_of(place);
-    std::memcpy(record, window_.mapped(from.owner) + offset, record_bytes_);
+    window_.copy(from.owner, arena_offset(from.owner) + offset_of(place), {record, record_bytes_});
     std::atomic_thread_fence(std::memory_order_acquire);
     const bool whole = entry->version.load(std::memory_order_relaxed) == version &&
                        entry->place.load(std::memory_order_relaxed) == place;
-    window_.looked_at(from.owner, offset, record_bytes_);
     const std::scoped_lock lock(mutex_);
     if (whole) {
       figures_.shared_bytes += record_bytes_;
@@ -172,14 +170,16 @@ const std::byte* NeighbourReads::in_place(NodeId guest, std::uint64_t round, boo
   const Version version = entry->version.load(std::memory_order_acquire);
   const std::uint64_t place = entry->place.load(std::memory_order_acquire);
   if (!wanted(guest, version) || mark_of(place) != round_mark(round)) return nullptr;
-  const std::uint64_t offset = arena_offset(from.owner) + offset_of(place);
-  window_.looked_at(from.owner, offset, record_bytes_);
-  if (first) {
+  const std::byte* const record =
+      window_.begin_in_place(from.owner, arena_offset(from.owner) + offset_of(place), record_bytes_);
+  if (record != nullptr && first) {
     const std::scoped_lock lock(mutex_);
     figures_.shared_bytes += record_bytes_;
   }
-  return window_.mapped(from.owner) + offset;
+  return record;
 }
+
+void NeighbourReads::out_of_place() { window_.end_in_place(record_bytes_); }
 
 bool NeighbourReads::fetch(std::uint32_t frame, NodeId guest, std::byte* record) {
   if (read_mapped(guest, record)) return true;
@@ -253,6 +253,7 @@ bool NeighbourReads::poll() {
 
 void NeighbourReads::tell() {
   if (!have_news_) return;
+  told_ = std::chrono::steady_clock::now();
   const std::scoped_lock lock(wake_mutex_);
   if (wake_) wake_();
 }
@@ -308,9 +309,18 @@ void NeighbourReads::get_entry(std::uint32_t slot, std::span<std::uint64_t, 2> e
 }
 
 void NeighbourReads::get_record(std::uint32_t slot, std::uint64_t offset) {
-  const Reading& reading = readings_[slot];
-  const unsigned owner = setup_.guests[reading.guest].owner;
-  window_.get(owner, arena_offset(owner) + offset, {reading.record, record_bytes_}, &requests_[slot]);
+  Reading& reading = readings_[slot];
+  reading.offset = arena_offset(setup_.guests[reading.guest].owner) + offset;
+  reading.bytes = 0;
+  get_piece(slot);
+}
+
+void NeighbourReads::get_piece(std::uint32_t slot) {
+  Reading& reading = readings_[slot];
+  const std::uint64_t bytes = std::min(setup_.most_bytes, record_bytes_ - reading.bytes);
+  window_.get(setup_.guests[reading.guest].owner, reading.offset + reading.bytes,
+              {reading.record + reading.bytes, bytes}, &requests_[slot]);
+  reading.bytes += bytes;
 }
 
 void NeighbourReads::ask(std::uint32_t slot) {
@@ -344,9 +354,13 @@ void NeighbourReads::got(std::uint32_t slot) {
       }
       break;
     case Reading::Stage::kRecord:
-      std::atomic_thread_fence(std::memory_order_acquire);
-      reading.stage = Reading::Stage::kEntryAgain;
-      get_entry(slot, reading.again);
+      if (reading.bytes < record_bytes_) {
+        get_piece(slot);
+      } else {
+        std::atomic_thread_fence(std::memory_order_acquire);
+        reading.stage = Reading::Stage::kEntryAgain;
+        get_entry(slot, reading.again);
+      }
       break;
     case Reading::Stage::kEntryAgain:
       if (std::ranges::equal(reading.entry, reading.again)) {
@@ -364,6 +378,10 @@ void NeighbourReads::got(std::uint32_t slot) {
       }
       break;
     case Reading::Stage::kServed: {
+      if (reading.bytes < record_bytes_) {
+        get_piece(slot);
+        break;
+      }
       const Guest& from = setup_.guests[reading.guest];
       to_send_.push_back({from.owner, {Message::Kind::kRelease, from.node, 0, 0, 0, reading.place}});
       arrived(slot);
@@ -385,10 +403,8 @@ void NeighbourReads::served(const Message& message) {
   reading.stage = Reading::Stage::kServed;
   reading.version = message.version;
   reading.place = message.place;
-  if (const std::byte* const memory = window_.mapped(from.owner); memory != nullptr) {
-    const std::uint64_t offset = arena_offset(from.owner) + message.offset;
-    std::memcpy(reading.record, memory + offset, record_bytes_);
-    window_.looked_at(from.owner, offset, record_bytes_);
+  if (window_.mapped(from.owner) != nullptr) {
+    window_.copy(from.owner, arena_offset(from.owner) + message.offset, {reading.record, record_bytes_});
     to_send_.push_back({from.owner, {Message::Kind::kRelease, from.node, 0, 0, 0, reading.place}});
     arrived(slot);
   } else {
@@ -399,7 +415,9 @@ void NeighbourReads::served(const Message& message) {
 
 void NeighbourReads::arrived(std::uint32_t slot) {
   const Reading& reading = readings_[slot];
-  std::size_t untold = 0;
+  --active_;
+  free_readings_.push_back(slot);
+  std::size_t left = active_ + waiting_.size();
   {
     const std::scoped_lock lock(mutex_);
     const bool asked = reading.stage == Reading::Stage::kServed;
@@ -407,11 +425,9 @@ void NeighbourReads::arrived(std::uint32_t slot) {
     note_lag(reading.version);
     news_.arrived.push_back(reading.frame);
     have_news_ = true;
-    untold = news_.arrived.size();
+    left += asked_.size();
   }
-  --active_;
-  free_readings_.push_back(slot);
-  if (untold % kToldAtOnce == 0) tell();
+  if (left == kLeftWhenTold || std::chrono::steady_clock::now() - told_ > kToldAfter) tell();
 }
 
 bool NeighbourReads::receive() {

@@ -391,7 +391,11 @@ void StoreEngine::returned(Flight& flight) {
     if (id != kNoFrame) cache.unpin(id);
   }
   for (const FrameId id : flight.reads) {
-    if (id != kNoFrame) cache.unpin(id);
+    if (id != kNoFrame) {
+      cache.unpin(id);
+    } else {
+      peers_->out_of_place();
+    }
   }
 
   // One use less of every record the step named, however often it named it.

@@ -52,8 +52,8 @@ Requirements::Requirements(const Experiment& experiment, const ShareSize& share,
   // While ranks add up, there are the numbers that go and the MPI library's that come.
   const std::uint64_t sums = layout.flat_size() * sizeof(std::int64_t);
   if (!share.whole) {
-    takes("ranks", share.bytes + NeighbourReads::bytes_for(share.guests) + ArenaWindow::mapped_share(0) +
-                       Population::bytes_for(layout.flat_size()) + 2 * sums);
+    takes("ranks", share.bytes + NeighbourReads::bytes_for(share.guests, all_records - share.nodes) +
+                       ArenaWindow::mapped_share(0) + Population::bytes_for(layout.flat_size()) + 2 * sums);
   } else if (experiment.team.size > 1) {
     takes("ranks", sums);
   }

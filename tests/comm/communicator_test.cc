@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "comm/comm_thread.h"
 #include "tests/comm/ranks.h"
 
 namespace shoal::testing {
@@ -23,7 +24,7 @@ std::vector<std::byte> bytes_of(const std::string& text) {
   return {bytes.begin(), bytes.end()};
 }
 
-// What rank `rank` gives; of some, nothing; of others, more than fits into one message of a small-message protocol.
+// What rank `rank` gives; of some, nothing; of others, more than goes in one piece.
 std::string gift_of(unsigned rank) {
   return rank == 1 ? "" : std::string(300'000 * rank + 3, static_cast<char>('a' + rank));
 }

@@ -35,7 +35,9 @@ class Side {
                  {"momentum", DType::kFloat32, {1}, Part::kPrivate}}),
         record_bytes_(layout_.record_bytes(Part::kPublic)),
         window_(ranks(), NeighbourReads::head_bytes(kNodes) + kNodes * record_bytes_, path, 1 << 30),
-        reads_(ranks(), window_, {guests(), std::vector<NodeId>(ranks().size(), kNodes), layout_}),
+        // A record takes three gets.
+        reads_(ranks(), window_,
+               {guests(), std::vector<NodeId>(ranks().size(), kNodes), layout_, record_bytes_ / 3 + 1}),
         frames_(kNodes * record_bytes_) {
     reads_.connect(kStoreId);
     reads_.set_wake([this] {

@@ -17,7 +17,7 @@ Communicator& ranks() { return *joined; }
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-  shoal::testing::joined.emplace();
+  shoal::testing::joined.emplace(250'000);  // so little in one piece that there are many
   const int result = RUN_ALL_TESTS();
   shoal::testing::joined.reset();
   return result;

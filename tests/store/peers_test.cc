@@ -98,6 +98,11 @@ class Population {
     for (unsigned rank = 0; rank < scene_.ranks; ++rank) sum += group_.peer(rank).read_in_place();
     return sum;
   }
+  std::uint64_t being_read_in_place() {
+    std::uint64_t sum = 0;
+    for (unsigned rank = 0; rank < scene_.ranks; ++rank) sum += group_.peer(rank).being_read_in_place();
+    return sum;
+  }
   std::uint64_t fetches() const { return fetches_; }
   std::uint64_t moved() const { return moved_; }
 
@@ -254,6 +259,7 @@ TEST_P(Peers, WithRamForEverythingReadEachOthersRecordsWhereTheyAre) {
     scene.reads = 4;
     scene.device = GetParam();
     scene.peers = {ReadPath::kMapped, seed % 2 == 0, seed};
+    if (seed % 3 == 0) scene.peers.most_in_place = 1 + seed % 5;
     scene.ample_ram = true;
     scene.all_act = seed % 2 == 0;
     scene.seed = 2000 + seed;
@@ -261,6 +267,7 @@ TEST_P(Peers, WithRamForEverythingReadEachOthersRecordsWhereTheyAre) {
     Population population(scene);
     population.live();
     in_place += population.read_in_place();
+    EXPECT_EQ(population.being_read_in_place(), 0u) << "population " << seed;
   }
   EXPECT_GT(in_place, 20 * kPopulations);
 }
@@ -274,6 +281,7 @@ TEST_P(Peers, WithTheRamThatEverythingTakesMoveNothingHoweverLateTheOthersAre) {
     scene.reads = 8;
     scene.device = GetParam();
     scene.peers = {static_cast<ReadPath>(seed % 3), true, seed};
+    if (seed % 2 == 0) scene.peers.most_in_place = seed % 6;
     scene.resident_ram = true;
     scene.all_act = seed % 4 != 0;
     scene.all_remote = seed % 5 == 0;
