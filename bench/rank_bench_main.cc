@@ -16,6 +16,7 @@
 #include "bench/child_process.h"
 #include "bench/command_line.h"
 #include "bench/measurement.h"
+#include "bench/train_run.h"
 #include "comm/arena_window.h"
 #include "comm/communicator.h"
 #include "comm/mpi_error.h"
@@ -48,27 +49,15 @@ struct Options {
   bool reads_only = false;  // this process is a rank of the second part
 };
 
-std::filesystem::path this_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
-
 std::vector<std::string> mpirun(unsigned ranks) {
   return {"mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", std::to_string(ranks)};
 }
 
 Json train(const Options& options, unsigned ranks, const std::filesystem::path& folder) {
-  std::filesystem::remove_all(folder);
-  std::vector<std::string> command;
-  if (ranks > 1) command = mpirun(ranks);
-  for (const std::string& word :
-       {(this_program().parent_path() / "shoal-train").string(), std::string("--model"), options.model,
-        std::string("--nodes"), std::to_string(options.nodes), std::string("--rounds"), std::to_string(options.rounds),
-        std::string("--graph"), options.graph, std::string("--ram"), options.ram, std::string("--threads"),
-        std::to_string(2 / ranks), std::string("--out"), folder.string(), std::string("--eval-nodes"), std::string("0"),
-        std::string("--json"), std::string("--quiet")}) {
-    command.push_back(word);
-  }
-  const Json summary = Json::parse(run_program(command));
-  std::filesystem::remove_all(folder);
-  return summary;
+  return train_run(
+      {"--model", options.model, "--nodes", std::to_string(options.nodes), "--rounds", std::to_string(options.rounds),
+       "--graph", options.graph, "--ram", options.ram, "--threads", std::to_string(2 / ranks)},
+      folder, ranks > 1 ? mpirun(ranks) : std::vector<std::string>());
 }
 
 void compare_training(const Options& options, const std::filesystem::path& folder) {
@@ -242,10 +231,7 @@ int main_of(int argc, char** argv) {
   const BenchDirectory directory(options.directory);
   compare_training(options, directory.path() / "run");
   std::vector<std::string> command = mpirun(2);
-  for (const std::string& word :
-       {this_program().string(), std::string("--reads"), std::string("--repeats"), std::to_string(options.repeats)}) {
-    command.push_back(word);
-  }
+  command.insert(command.end(), {this_program().string(), "--reads", "--repeats", std::to_string(options.repeats)});
   fmt::print("{}", run_program(command));
   return 0;
 }

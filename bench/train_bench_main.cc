@@ -13,6 +13,7 @@
 #include "bench/child_process.h"
 #include "bench/command_line.h"
 #include "bench/measurement.h"
+#include "bench/train_run.h"
 #include "store/error.h"
 #include "store/size_text.h"
 
@@ -48,45 +49,21 @@ struct Measurement {
   Json summary;  // shoal-train's
 };
 
-std::filesystem::path beside_this_program(const char* name) {
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
-}
-
 Measurement shoal_train(const Options& options, const std::string& model, const std::filesystem::path& folder,
                         const std::string& ram) {
-  std::filesystem::remove_all(folder);
-  const std::string printed = run_program({beside_this_program("shoal-train").string(),
-                                           "--model",
-                                           model,
-                                           "--data",
-                                           options.loop.data,
-                                           "--optimizer",
-                                           options.loop.optimizer,
-                                           "--lr",
-                                           fmt::format("{}", options.loop.learning_rate),
-                                           "--batch",
-                                           std::to_string(options.loop.batch),
-                                           "--nodes",
-                                           std::to_string(options.loop.nodes),
-                                           "--threads",
-                                           std::to_string(options.loop.threads),
-                                           "--rounds",
-                                           std::to_string(options.loop.rounds),
-                                           "--graph",
-                                           options.graph,
-                                           "--ram",
-                                           ram,
-                                           "--out",
-                                           folder.string(),
-                                           "--eval-nodes",
-                                           "0",
-                                           "--json",
-                                           "--quiet"});
-  Measurement result;
-  result.summary = Json::parse(printed);
-  result.speed = result.summary["node_steps_per_second"].get<double>();
-  std::filesystem::remove_all(folder);
-  return result;
+  const BareLoopOptions& loop = options.loop;
+  const Json summary = train_run({"--model",     model,
+                                  "--data",      loop.data,
+                                  "--optimizer", loop.optimizer,
+                                  "--lr",        fmt::format("{}", loop.learning_rate),
+                                  "--batch",     std::to_string(loop.batch),
+                                  "--nodes",     std::to_string(loop.nodes),
+                                  "--threads",   std::to_string(loop.threads),
+                                  "--rounds",    std::to_string(loop.rounds),
+                                  "--graph",     options.graph,
+                                  "--ram",       ram},
+                                 folder);
+  return {summary["node_steps_per_second"].get<double>(), summary};
 }
 
 Measurement in_child(double (*loop)(const BareLoopOptions&), const BareLoopOptions& options) {
