@@ -107,8 +107,8 @@ std::exception_ptr lack_of_shared_memory(std::uint64_t bytes, unsigned ranks_her
                         ranks_here, size_text(wanted), size_text(there))));
 }
 
-// A part of what may be mapped at the least.
-constexpr std::uint64_t kCopiedAtOnce = 1 << 20;
+// Less than a quarter of what may be mapped at the least.
+constexpr std::uint64_t kCopiedAtOnce = 512 << 10;
 
 }  // namespace
 
@@ -183,11 +183,11 @@ void ArenaWindow::find_peers(HostReads host_reads) {
     }
   }
   for (Peer& peer : peers_) {
-    if (peer.mapped != nullptr) peer.known.resize(peer.bytes / kMappedAtOnce + 2);
+    if (peer.mapped == nullptr) continue;
+    peer.counted.resize(peer.bytes / kMappedAtOnce + 2);
+    peer.readers.resize(peer.counted.size());
   }
 }
-
-std::uint64_t ArenaWindow::most_pages_of(std::uint64_t bytes) { return round_up(bytes, kMappedAtOnce) + kMappedAtOnce; }
 
 bool ArenaWindow::reads_one_sided() const {
   for (unsigned rank = 0; rank < peers_.size(); ++rank) {
@@ -196,49 +196,59 @@ bool ArenaWindow::reads_one_sided() const {
   return false;
 }
 
-// Pages that are read in place by others may come back as soon as all are given back: they stay counted.
-void ArenaWindow::count_pages(unsigned rank, std::uint64_t offset, std::uint64_t bytes) {
-  std::vector<bool>& known = peers_[rank].known;
+ArenaWindow::Pieces ArenaWindow::pieces_of(unsigned rank, std::uint64_t offset, std::uint64_t bytes) const {
   const std::uint64_t begin = reinterpret_cast<std::uint64_t>(peers_[rank].mapped) % kMappedAtOnce + offset;
-  const auto first = known.begin() + static_cast<std::ptrdiff_t>(begin / kMappedAtOnce);
-  const auto last = known.begin() + static_cast<std::ptrdiff_t>(round_up(begin + bytes, kMappedAtOnce) / kMappedAtOnce);
-  std::uint64_t more = static_cast<std::uint64_t>(std::count(first, last, false)) * kMappedAtOnce;
-  if (more == 0) return;
-  if (known_bytes_ + more > mapped_bytes_) {
+  return {begin / kMappedAtOnce, round_up(begin + bytes, kMappedAtOnce) / kMappedAtOnce};
+}
+
+// What is being read in place may come back as soon as all is given back: it stays counted.
+void ArenaWindow::count(unsigned rank, Pieces pieces) {
+  const auto uncounted = [&] {
+    std::uint64_t more = 0;
+    for (std::uint64_t k = pieces.begin; k < pieces.end; ++k) more += peers_[rank].counted[k] ? 0 : kMappedAtOnce;
+    return more;
+  };
+  if (counted_bytes_ + uncounted() > mapped_bytes_) {
     for (Peer& peer : peers_) {
       if (peer.mapped == nullptr) continue;
-      std::fill(peer.known.begin(), peer.known.end(), false);
+      for (std::uint64_t k = 0; k < peer.counted.size(); ++k) peer.counted[k] = peer.readers[k] > 0;
       // The memory stays; it is this process's view of it that goes.
       ::madvise(const_cast<std::byte*>(peer.mapped), peer.bytes, MADV_DONTNEED);
     }
-    known_bytes_ = in_place_bytes_;
-    more = static_cast<std::uint64_t>(last - first) * kMappedAtOnce;
+    counted_bytes_ = in_place_bytes_;
   }
-  std::fill(first, last, true);
-  known_bytes_ += more;
+  counted_bytes_ += uncounted();
+  for (std::uint64_t k = pieces.begin; k < pieces.end; ++k) peers_[rank].counted[k] = true;
 }
 
 void ArenaWindow::copy(unsigned rank, std::uint64_t offset, std::span<std::byte> out) {
   for (std::uint64_t at = 0; at < out.size(); at += kCopiedAtOnce) {
-    const auto piece = out.subspan(at, std::min<std::uint64_t>(kCopiedAtOnce, out.size() - at));
+    const auto part = out.subspan(at, std::min<std::uint64_t>(kCopiedAtOnce, out.size() - at));
     const std::scoped_lock lock(pages_mutex_);
-    count_pages(rank, offset + at, piece.size());
-    std::memcpy(piece.data(), peers_[rank].mapped + offset + at, piece.size());
+    count(rank, pieces_of(rank, offset + at, part.size()));
+    std::memcpy(part.data(), peers_[rank].mapped + offset + at, part.size());
   }
 }
 
 const std::byte* ArenaWindow::begin_in_place(unsigned rank, std::uint64_t offset, std::uint64_t bytes) {
   const std::scoped_lock lock(pages_mutex_);
-  const std::uint64_t pages = most_pages_of(bytes);
-  if (in_place_bytes_ + pages > mapped_bytes_ / 2) return nullptr;
-  count_pages(rank, offset, bytes);
-  in_place_bytes_ += pages;
+  const Pieces pieces = pieces_of(rank, offset, bytes);
+  std::vector<std::uint32_t>& readers = peers_[rank].readers;
+  std::uint64_t more = 0;
+  for (std::uint64_t k = pieces.begin; k < pieces.end; ++k) more += readers[k] == 0 ? kMappedAtOnce : 0;
+  if (in_place_bytes_ + more > mapped_bytes_ / 4 * 3) return nullptr;
+  count(rank, pieces);
+  in_place_bytes_ += more;
+  for (std::uint64_t k = pieces.begin; k < pieces.end; ++k) ++readers[k];
   return peers_[rank].mapped + offset;
 }
 
-void ArenaWindow::end_in_place(std::uint64_t bytes) {
+void ArenaWindow::end_in_place(unsigned rank, const std::byte* memory, std::uint64_t bytes) {
   const std::scoped_lock lock(pages_mutex_);
-  in_place_bytes_ -= most_pages_of(bytes);
+  const Pieces pieces = pieces_of(rank, static_cast<std::uint64_t>(memory - peers_[rank].mapped), bytes);
+  for (std::uint64_t k = pieces.begin; k < pieces.end; ++k) {
+    if (--peers_[rank].readers[k] == 0) in_place_bytes_ -= kMappedAtOnce;
+  }
 }
 
 void ArenaWindow::get(unsigned rank, std::uint64_t offset, std::span<std::byte> out, MPI_Request* request) {

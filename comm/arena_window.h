@@ -37,9 +37,9 @@ class ArenaWindow {
   // before they become more than `mapped_bytes`. Mapping them again costs more than reading them. So what is read that
   // way is either copied, or told of before and after. Any thread.
   void copy(unsigned rank, std::uint64_t offset, std::span<std::byte> out);
-  // Null: what is being read in place already is half of what may be mapped.
+  // Null: what is being read in place already is three quarters of what may be mapped.
   const std::byte* begin_in_place(unsigned rank, std::uint64_t offset, std::uint64_t bytes);
-  void end_in_place(std::uint64_t bytes);
+  void end_in_place(unsigned rank, const std::byte* memory, std::uint64_t bytes);
   // The share of --ram that is well spent on it.
   static std::uint64_t mapped_share(std::uint64_t ram_bytes);
 
@@ -57,12 +57,18 @@ class ArenaWindow {
     std::uint64_t skip = 0;  // from the start of the window to the start of the memory
     std::uint64_t bytes = 0;
     const std::byte* mapped = nullptr;
-    std::vector<bool> known;  // by kMappedAtOnce bytes of address space: they are counted
+    // By pieces of kMappedAtOnce bytes of the address space.
+    std::vector<bool> counted;
+    std::vector<std::uint32_t> readers;  // in place
   };
-  // As far as one page fault goes: to both ends of such a piece of the address space.
+  // As far as one page fault goes: to both ends of such a piece.
   static constexpr std::uint64_t kMappedAtOnce = 64 << 10;
-  static std::uint64_t most_pages_of(std::uint64_t bytes);
-  void count_pages(unsigned rank, std::uint64_t offset, std::uint64_t bytes);
+  struct Pieces {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+  };
+  Pieces pieces_of(unsigned rank, std::uint64_t offset, std::uint64_t bytes) const;
+  void count(unsigned rank, Pieces pieces);
   void allocate(std::uint64_t bytes);
   void find_peers(HostReads host_reads);
   void test_progress();
@@ -72,9 +78,9 @@ class ArenaWindow {
   std::span<std::byte> memory_;
   std::vector<Peer> peers_;
   const std::uint64_t mapped_bytes_;
-  std::mutex pages_mutex_;            // guards what follows, and Peer::known
-  std::uint64_t known_bytes_ = 0;     // that may be mapped
-  std::uint64_t in_place_bytes_ = 0;  // of them, that are being read and may be mapped again at any time
+  std::mutex pages_mutex_;            // guards what follows, and the peers' pieces
+  std::uint64_t counted_bytes_ = 0;   // that may be mapped
+  std::uint64_t in_place_bytes_ = 0;  // of those, that may be mapped again at any time
   std::string component_;
   double self_test_seconds_ = 0;
 };

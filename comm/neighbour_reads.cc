@@ -179,7 +179,9 @@ const std::byte* NeighbourReads::in_place(NodeId guest, std::uint64_t round, boo
   return record;
 }
 
-void NeighbourReads::out_of_place() { window_.end_in_place(record_bytes_); }
+void NeighbourReads::out_of_place(NodeId guest, const std::byte* record) {
+  window_.end_in_place(setup_.guests[guest].owner, record, record_bytes_);
+}
 
 bool NeighbourReads::fetch(std::uint32_t frame, NodeId guest, std::byte* record) {
   if (read_mapped(guest, record)) return true;

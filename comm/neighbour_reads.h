@@ -84,7 +84,7 @@ class NeighbourReads final : public PeerLink, public CommService {
 
   bool fetch(std::uint32_t frame, NodeId guest, std::byte* record) override;
   const std::byte* in_place(NodeId guest, std::uint64_t round, bool first) override;
-  void out_of_place() override;
+  void out_of_place(NodeId guest, const std::byte* record) override;
   void serve(const ServeRequest& request, std::uint32_t place, Version version, std::uint64_t offset) override;
   bool has_news() override;
   void collect(News& news) override;

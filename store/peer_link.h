@@ -64,7 +64,7 @@ class PeerLink {
   // The record itself, in its owner's memory, if it is marked to stay there for this round and may be read there; else
   // null. All ranks count their rounds alike. `first`: that the round uses it. out_of_place() when the step is done.
   virtual const std::byte* in_place(NodeId guest, std::uint64_t round, bool first) = 0;
-  virtual void out_of_place() = 0;
+  virtual void out_of_place(NodeId guest, const std::byte* record) = 0;
   virtual void serve(const ServeRequest& request, std::uint32_t place, Version version, std::uint64_t offset) = 0;
   virtual bool has_news() = 0;
   virtual void collect(News& news) = 0;  // replaces the contents; throws what went wrong

@@ -390,18 +390,18 @@ void StoreEngine::returned(Flight& flight) {
   for (const FrameId id : {flight.private_frame, flight.next, flight.own}) {
     if (id != kNoFrame) cache.unpin(id);
   }
-  for (const FrameId id : flight.reads) {
-    if (id != kNoFrame) {
-      cache.unpin(id);
+  const auto reads = rounds_.front().index->plan().reads(flight.step);
+  for (std::size_t k = 0; k < reads.size(); ++k) {
+    if (flight.reads[k] != kNoFrame) {
+      cache.unpin(flight.reads[k]);
     } else {
-      peers_->out_of_place();
+      peers_->out_of_place(reads[k] - nodes_, flight.read_payloads[k] - sizeof(RecordHeader));
     }
   }
 
   // One use less of every record the step named, however often it named it.
   if (flight.own != kNoFrame) --uses_left_[flight.node];
   if (uses_private(flight.kind)) retire_if_dead(flight.node);
-  const auto reads = rounds_.front().index->plan().reads(flight.step);
   for (std::size_t k = 0; k < reads.size(); ++k) {
     if (flight.counts[k] == 0) continue;
     --uses_left_[reads[k]];

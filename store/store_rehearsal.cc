@@ -55,7 +55,7 @@ class StoreRehearsal::Peers final : public PeerLink {
     released_.push_back(place);
   }
   const std::byte* in_place(NodeId, std::uint64_t, bool) override { return nullptr; }
-  void out_of_place() override {}
+  void out_of_place(NodeId, const std::byte*) override {}
   bool has_news() override {
     const std::scoped_lock lock(mutex_);
     return !released_.empty() || due();

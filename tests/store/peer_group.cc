@@ -59,7 +59,7 @@ bool InProcessPeer::fetch(std::uint32_t frame, NodeId guest, std::byte* record) 
 
 const std::byte* InProcessPeer::in_place(NodeId guest, std::uint64_t round, bool) {
   if (settings_.path != ReadPath::kMapped || versions_.empty()) return nullptr;
-  if (being_read_in_place_ == settings_.most_in_place) return nullptr;
+  if (being_read_in_place_.size() == settings_.most_in_place) return nullptr;
   const NodeId node = group_.names(rank_)[group_.own(rank_) + guest];
   const PeerGroup::Rank& from = group_.ranks_[group_.owner_[node]];
   const DirectoryEntry& entry = from.directory[group_.local_[node]];
@@ -67,8 +67,15 @@ const std::byte* InProcessPeer::in_place(NodeId guest, std::uint64_t round, bool
   const std::uint64_t place = entry.place.load();
   if (version != versions_[guest] || mark_of(place) != round_mark(round)) return nullptr;
   ++in_place_;
-  ++being_read_in_place_;
-  return from.arena.get() + offset_of(place);
+  return *being_read_in_place_.insert(from.arena.get() + offset_of(place));
+}
+
+void InProcessPeer::out_of_place(NodeId guest, const std::byte* record) {
+  const NodeId node = group_.names(rank_)[group_.own(rank_) + guest];
+  const PeerGroup::Rank& from = group_.ranks_[group_.owner_[node]];
+  const DirectoryEntry& entry = from.directory[group_.local_[node]];
+  SHOAL_CHECK(record == from.arena.get() + offset_of(entry.place.load()));  // it has stayed
+  being_read_in_place_.extract(record);
 }
 
 void InProcessPeer::serve(const ServeRequest& request, std::uint32_t place, Version version, std::uint64_t offset) {

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -48,11 +49,11 @@ class InProcessPeer final : public PeerLink {
   void expect(std::vector<Version> versions) { versions_ = std::move(versions); }
   std::uint64_t asks() const { return asks_; }
   std::uint64_t read_in_place() const { return in_place_; }  // uses
-  std::uint64_t being_read_in_place() const { return being_read_in_place_; }
+  std::uint64_t being_read_in_place() const { return being_read_in_place_.size(); }
 
   bool fetch(std::uint32_t frame, NodeId guest, std::byte* record) override;
   const std::byte* in_place(NodeId guest, std::uint64_t round, bool first) override;
-  void out_of_place() override { --being_read_in_place_; }
+  void out_of_place(NodeId guest, const std::byte* record) override;
   void serve(const ServeRequest& request, std::uint32_t place, Version version, std::uint64_t offset) override;
   bool has_news() override { return have_news_; }
   void collect(News& news) override;
@@ -88,7 +89,7 @@ class InProcessPeer final : public PeerLink {
   std::vector<Version> versions_;
   std::atomic<std::uint64_t> asks_{0};
   std::atomic<std::uint64_t> in_place_{0};
-  std::atomic<std::uint64_t> being_read_in_place_{0};
+  std::multiset<const std::byte*> being_read_in_place_;
   std::atomic<bool> have_news_{false};
 
   std::mutex wake_mutex_;

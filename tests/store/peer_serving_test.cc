@@ -62,7 +62,7 @@ class ScriptedPeers final : public PeerLink {
     return at_once_;
   }
   const std::byte* in_place(NodeId, std::uint64_t, bool) override { return nullptr; }
-  void out_of_place() override {}
+  void out_of_place(NodeId, const std::byte*) override {}
   void serve(const ServeRequest& request, std::uint32_t place, Version version, std::uint64_t offset) override {
     const std::scoped_lock lock(mutex_);
     answers_.push_back({request, place, version, offset});
