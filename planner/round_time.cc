@@ -2,7 +2,23 @@
 
 #include <algorithm>
 
+#include "store/memory_plan.h"
+
 namespace shoal {
+namespace {
+
+// Whether the arena holds the records of one step more than are at work. Otherwise the next step's reads begin when a
+// step is done, and their time is nobody else's: few large models in little RAM.
+bool reads_ahead(const RunDescription& run, const Traffic& round, double at_work) {
+  if (round.steps == 0) return true;
+  const StateLayout& layout = run.store.layout;
+  const double publics = 2 + round.neighbour_reads / round.steps;  // with the node's own, before and after
+  const double step = publics * static_cast<double>(layout.record_bytes(Part::kPublic)) +
+                      static_cast<double>(layout.record_bytes(Part::kPrivate));
+  return static_cast<double>(MemoryPlan::for_options(run.store).arena) >= (at_work + 1) * step;
+}
+
+}  // namespace
 
 RoundTime round_time(const RunDescription& run, const Traffic& round, const Machine& machine, const Profile& profile) {
   RoundTime time;
@@ -33,7 +49,8 @@ RoundTime round_time(const RunDescription& run, const Traffic& round, const Mach
   time.network =
       round.near_fetches * record / profile.mapped_bytes_per_second + round.far_fetches * record / far_bytes_per_second;
   time.meeting = machine.ranks_per_host() > 1 ? profile.meeting_seconds : 0;
-  time.round = std::max({time.processor(), time.disk, time.network}) + time.meeting;
+  const double waits = reads_ahead(run, round, time.busy) || moved == 0 ? 0 : time.disk * round.bytes_read / moved;
+  time.round = std::max({time.processor() + waits, time.disk, time.network}) + time.meeting;
   if (time.processor() >= std::max(time.disk, time.network)) {
     time.bottleneck = time.store > std::max(time.compute, time.mix) ? "store"
                       : time.mix > time.compute                     ? "mix"

@@ -136,6 +136,19 @@ TEST(RunPlan, TimeIsTheSlowestResource) {
   EXPECT_THAT(plan_text(plan, {}, Formulas::kShown), HasSubstr("the bottleneck is disk"));
 }
 
+TEST(RunPlan, ReadingIsHiddenOnlyWhereRamHoldsAStepMoreThanAreAtWork) {
+  RunDescription run = small_run(kNodes, 0);
+  const Traffic round = rehearse(run).round;
+  const double share = round.bytes_read / (round.bytes_read + round.bytes_written);
+  ASSERT_GT(share, 0.1);
+  const auto time = [&] { return round_time(run, round, roomy_machine(), small_profile()); };
+  const RoundTime least = time();
+  ASSERT_GT(least.processor(), least.disk);
+  EXPECT_DOUBLE_EQ(least.round, least.processor() + share * least.disk);
+  run.store.ram_bytes += 16 * run.store.layout.state_bytes();
+  EXPECT_DOUBLE_EQ(time().round, time().processor());
+}
+
 TEST(RunPlan, TheStoreUsesCoresThatWorkersLeave) {
   const RunDescription run = small_run(kNodes, 0);
   const Traffic round = rehearse(run).round;
@@ -166,7 +179,7 @@ TEST(RunPlan, RanksOfOneHostShareItsDisk) {
 }
 
 TEST(RunPlan, RanksOfOneHostAreSlowerThanTheirShareOfItsThreads) {
-  RunDescription run = small_run(kNodes, 0);
+  RunDescription run = small_run(kNodes, 0.25);
   run.threads = 1;
   const Traffic round = rehearse(run).round;
   Machine machine = roomy_machine();
