@@ -33,13 +33,16 @@ constexpr const char* kDescription =
   in-ram-libtorch, 1/16-libtorch (lenet5)
              the same two with the model as TorchScript: LibTorch's kernels instead of Shoal's own for LeNet-5
 
-All are run --repeats times in turn; the figures are medians of node-steps a second, and their ratios.)";
+All are run --repeats times in turn, in this order and in the other one, each after a rest of --rest seconds: a virtual
+machine gives gigabytes that a run has freed back to its host, and the next run is slower meanwhile. The figures are
+medians of node-steps a second, and their ratios.)";
 
 struct Options {
   BareLoopOptions loop;
   std::vector<std::string> runs;
   std::string graph = "random-regular:8";
   unsigned repeats = 5;
+  unsigned rest_seconds = 15;
   std::optional<std::filesystem::path> directory;
   bool json = false;
 };
@@ -49,20 +52,23 @@ struct Measurement {
   Json summary;  // shoal-train's
 };
 
+std::vector<std::string> flags(const Options& options, const std::string& model, const std::string& ram) {
+  const BareLoopOptions& loop = options.loop;
+  return {"--model",     model,
+          "--data",      loop.data,
+          "--optimizer", loop.optimizer,
+          "--lr",        fmt::format("{}", loop.learning_rate),
+          "--batch",     std::to_string(loop.batch),
+          "--nodes",     std::to_string(loop.nodes),
+          "--threads",   std::to_string(loop.threads),
+          "--rounds",    std::to_string(loop.rounds),
+          "--graph",     options.graph,
+          "--ram",       ram};
+}
+
 Measurement shoal_train(const Options& options, const std::string& model, const std::filesystem::path& folder,
                         const std::string& ram) {
-  const BareLoopOptions& loop = options.loop;
-  const Json summary = train_run({"--model",     model,
-                                  "--data",      loop.data,
-                                  "--optimizer", loop.optimizer,
-                                  "--lr",        fmt::format("{}", loop.learning_rate),
-                                  "--batch",     std::to_string(loop.batch),
-                                  "--nodes",     std::to_string(loop.nodes),
-                                  "--threads",   std::to_string(loop.threads),
-                                  "--rounds",    std::to_string(loop.rounds),
-                                  "--graph",     options.graph,
-                                  "--ram",       ram},
-                                 folder);
+  const Json summary = train_run(flags(options, model, ram), folder);
   return {summary["node_steps_per_second"].get<double>(), summary};
 }
 
@@ -74,11 +80,12 @@ Measurement in_child(double (*loop)(const BareLoopOptions&), const BareLoopOptio
 
 // What a node and the least take, from the program's own mouth.
 std::uint64_t ram_for_a_sixteenth(const Options& options, const std::filesystem::path& folder) {
-  const Measurement probe = shoal_train(options, options.loop.model, folder, "16GiB");
-  const auto state = probe.summary["state_bytes_per_node"].get<std::uint64_t>();
+  std::vector<std::string> plan = flags(options, options.loop.model, "16GiB");
+  plan.emplace_back("--dry-run");
+  const Json probe = train_run(plan, folder);
+  const auto state = probe["state_bytes_per_node"].get<std::uint64_t>();
   // Few large models: a sixteenth may be less than one step needs, and every worker should have a step.
-  const std::uint64_t workers =
-      probe.summary["least_ram_bytes"].get<std::uint64_t>() + options.loop.threads * 2 * state;
+  const std::uint64_t workers = probe["least_ram_bytes"].get<std::uint64_t>() + options.loop.threads * 2 * state;
   return std::max(state * options.loop.nodes / 16, workers);
 }
 
@@ -109,7 +116,9 @@ int run(const Options& options) {
   std::map<std::string, std::vector<double>> speeds;
   std::map<std::string, Json> summaries;
   for (unsigned repeat = 0; repeat < options.repeats; ++repeat) {
+    if (repeat > 0) std::ranges::reverse(names);
     for (const std::string& name : names) {
+      ::sleep(options.rest_seconds);  // an interruption ends it, and the run behind it
       const std::string& model = name.ends_with("-libtorch") ? script : options.loop.model;
       const Measurement result =
           name == "libtorch" ? in_child(libtorch_loop, options.loop)
@@ -120,6 +129,7 @@ int run(const Options& options) {
       fmt::print(stderr, "{}/{} {:<16} {:8.1f} node-steps/s\n", repeat + 1, options.repeats, name, result.speed);
     }
   }
+  if (options.repeats % 2 == 0) std::ranges::reverse(names);
   Json report = {{"model", options.loop.model},     {"optimizer", options.loop.optimizer},
                  {"batch", options.loop.batch},     {"nodes", options.loop.nodes},
                  {"threads", options.loop.threads}, {"rounds", options.loop.rounds},
@@ -176,6 +186,7 @@ int main_of(int argc, char** argv) {
   app.add_option("--rounds", options.loop.rounds, "Steps of every model in one repeat");
   app.add_option("--graph", options.graph, "shoal-train's graph");
   app.add_option("--repeats", options.repeats, "Times that all are run, in turn");
+  app.add_option("--rest", options.rest_seconds, "Seconds before each run in which the machine settles");
   app.add_option("--runs", options.runs, "Which of them, for example in-ram,1/16 [all]")->delimiter(',');
   app.add_option("--dir", options.directory, "Folder on the disk to measure; new or empty [a temporary one here]");
   app.add_flag("--json", options.json, "JSON alone on stdout");
