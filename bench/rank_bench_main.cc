@@ -2,6 +2,7 @@
 // loop over the same window.
 #include <fmt/format.h>
 #include <mpi.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -36,7 +37,8 @@ constexpr const char* kDescription =
   reads      records of another rank: through the shared mapping, with MPI_Rget, and both against a bare loop of
              MPI_Rget over the same window
 
-All are run --repeats times in turn; the figures are medians, and medians of the ratios run by run.)";
+All are run --repeats times in turn, training in one order and in the other, each after a rest of --rest seconds (see
+shoal-train-bench --help); the figures are medians, and medians of the ratios run by run.)";
 
 struct Options {
   std::string model = "lenet5";
@@ -45,6 +47,7 @@ struct Options {
   std::string graph = "random-regular:8";
   std::string ram = "4GiB";
   unsigned repeats = 5;
+  unsigned rest_seconds = 15;
   std::optional<std::filesystem::path> directory;
   bool reads_only = false;  // this process is a rank of the second part
 };
@@ -65,7 +68,9 @@ void compare_training(const Options& options, const std::filesystem::path& folde
   std::vector<double> ratios;
   std::map<unsigned, Json> last;
   for (unsigned repeat = 0; repeat < options.repeats; ++repeat) {
-    for (const unsigned ranks : {1U, 2U}) {
+    for (const unsigned turn : {1U, 2U}) {
+      const unsigned ranks = repeat % 2 == 0 ? turn : 3 - turn;
+      ::sleep(options.rest_seconds);
       last[ranks] = train(options, ranks, folder);
       speeds[ranks].push_back(last[ranks]["node_steps_per_second"].get<double>());
       fmt::print(stderr, "{}/{} {} x {} {:8.1f} node-steps/s\n", repeat + 1, options.repeats, ranks, 2 / ranks,
@@ -222,6 +227,7 @@ int main_of(int argc, char** argv) {
   app.add_option("--graph", options.graph, "shoal-train's");
   app.add_option("--ram", options.ram, "shoal-train's, of each rank");
   app.add_option("--repeats", options.repeats, "Times that everything is run, in turn");
+  app.add_option("--rest", options.rest_seconds, "Seconds before each training in which the machine settles");
   app.add_option("--dir", options.directory, "Folder to work in [a temporary one]");
   app.add_flag("--reads", options.reads_only, "Be one of two ranks that measure reads")->group("");
   if (!parse(app, argc, argv)) return 0;

@@ -7,8 +7,8 @@
 namespace shoal {
 namespace {
 
-// Whether the arena holds the records of one step more than are at work. Otherwise the next step's reads begin when a
-// step is done, and their time is nobody else's: few large models in little RAM.
+// Whether the arena holds the records of one step more than are at work. Otherwise a worker's next reads begin when its
+// step is done: few large models in little RAM.
 bool reads_ahead(const RunDescription& run, const Traffic& round, double at_work) {
   if (round.steps == 0) return true;
   const StateLayout& layout = run.store.layout;
@@ -49,7 +49,9 @@ RoundTime round_time(const RunDescription& run, const Traffic& round, const Mach
   time.network =
       round.near_fetches * record / profile.mapped_bytes_per_second + round.far_fetches * record / far_bytes_per_second;
   time.meeting = machine.ranks_per_host() > 1 ? profile.meeting_seconds : 0;
-  const double waits = reads_ahead(run, round, time.busy) || moved == 0 ? 0 : time.disk * round.bytes_read / moved;
+  // Each worker waits for its own reads; the others compute meanwhile.
+  double waits = 0;
+  if (moved > 0 && !reads_ahead(run, round, time.busy)) waits = time.disk * round.bytes_read / moved / time.busy;
   time.round = std::max({time.processor() + waits, time.disk, time.network}) + time.meeting;
   if (time.processor() >= std::max(time.disk, time.network)) {
     time.bottleneck = time.store > std::max(time.compute, time.mix) ? "store"

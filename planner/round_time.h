@@ -12,7 +12,7 @@ namespace shoal {
 
 // Seconds of a round, by what would take them if nothing else did. They overlap: a round takes the longest of
 // processor (compute, mix and the store's own work), disk and network; where RAM holds no more than the steps at work,
-// reading comes on top of the processor's time.
+// workers wait for reads on top of the processor's time.
 struct RoundTime {
   double compute = 0;
   double mix = 0;
