@@ -149,8 +149,8 @@ class NeighbourReads final : public PeerLink, public CommService {
   static constexpr std::uint32_t kMostReadings = 32;
   static constexpr std::uint32_t kMostSends = 32;
   // The engine is told of arrivals when so few are left that it should ask for others meanwhile, and, so that no step
-  // waits for long, after that time. To wake a thread takes 17 us here, most of what a record of LeNet-5 takes: told of
-  // every 8 records, reads were at 0.89 of a bare loop.
+  // waits for long, after that time. To wake a thread takes 17 us here, most of what a record of LeNet-5 takes. Against
+  // telling of every 8 records: with 64 on their way 0.96 of a bare loop instead of 0.91, with 16 both are at 0.88.
   static constexpr std::size_t kLeftWhenTold = 4;
   static constexpr std::chrono::milliseconds kToldAfter{2};
 
