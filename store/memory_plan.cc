@@ -93,12 +93,14 @@ class Division {
   }
 
   void read_ahead(std::uint64_t bytes) {
+    // However large the records are: a step for every worker, and one that is read meanwhile.
+    const std::uint64_t steps = std::max<std::uint64_t>(2, std::uint64_t{options_.workers} + 1);
     plan_.prefetch = options_.prefetch_bytes != 0 ? options_.prefetch_bytes
-                                                  : std::max(bytes, 2 * (2 * public_bytes() + private_bytes()));
+                                                  : std::max(bytes, steps * (2 * public_bytes() + private_bytes()));
     const std::uint64_t objects = options_.max_reads_per_step + 3;
     const std::uint64_t flights = std::min({plan_.prefetch / (public_bytes() + private_bytes()),
                                             (std::uint64_t{1} << 20) / objects, std::uint64_t{options_.nodes}});
-    plan_.flights = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(flights, 2, kMostFlights));
+    plan_.flights = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(flights, 2, std::max(steps, kMostFlights)));
     plan_.io = kIoBytes + (plan_.flights + plan_.serving) * StoreEngine::bytes_per_flight(options_.max_reads_per_step);
     // Rounds whose old versions are not known may keep one of every record.
     const std::uint64_t old = options_.old_versions.value_or(std::uint64_t{options_.nodes} + options_.guests);

@@ -66,6 +66,21 @@ TEST(MemoryPlan, NeverPlansForMoreThanTheRamItWasGiven) {
   }
 }
 
+TEST(MemoryPlan, HasAStepForEveryWorkerAndOneToReadAheadHoweverLargeRecordsAre) {
+  StoreOptions options;
+  options.layout = StateLayout({{"weights", DType::kFloat32, {11'000'000}, Part::kPublic},
+                                {"moments", DType::kFloat32, {22'000'000}, Part::kPrivate}});
+  options.nodes = 500;
+  options.max_reads_per_step = 8;
+  for (const unsigned workers : {1U, 2U, 16U, 100U}) {
+    options.workers = workers;
+    options.ram_bytes = MemoryPlan::resident_ram(options) / 2;
+    const MemoryPlan plan = MemoryPlan::for_options(options);
+    EXPECT_GT(plan.flights, workers);
+    EXPECT_GE(plan.prefetch, (workers + 1) * options.layout.state_bytes());
+  }
+}
+
 TEST(MemoryPlan, LeavesNextToNothingUnused) {
   std::mt19937_64 random(2);
   int streaming = 0;
