@@ -51,6 +51,7 @@ struct Cached {
   bool drop = false;     // writing: to be emptied when done
   bool dead = false;     // writing: nobody needs it any more
   bool sealed = false;   // its header and checksum are those of its payload and version
+  bool ahead = false;    // read in the round before the one that uses it, and not used yet
   bool scratch = false;  // belongs to no node's residency: a buffer for bulk work
 };
 

@@ -154,6 +154,9 @@ class StoreEngine {
   bool gather_next(Flight& flight);
   bool gather_read(Flight& flight, std::size_t k);
   FrameId use(Flight& flight, Part part, NodeId node, bool to_change);
+  void count_use(Cached& entry);
+  void read_for_next_round();
+  bool read_ahead(Part part, NodeId node, PlanTime use, std::uint64_t& bytes);
   void await(Flight& flight, FrameId id);
   FrameId bind(Flight& flight, Part part, NodeId node, bool next);
   bool frames_come_back(const Flight& flight, Part part) const;
