@@ -19,6 +19,7 @@ namespace {
 constexpr int kTag = 1;
 // Reads of a record that its owner keeps moving, before it is asked to hold still.
 constexpr unsigned kMostTries = 3;
+constexpr std::uint64_t kNoRound = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
 
@@ -41,12 +42,19 @@ NeighbourReads::NeighbourReads(Communicator& ranks, ArenaWindow& window, Setup s
       window_(window),
       setup_(std::move(setup)),
       record_bytes_(setup_.layout.record_bytes(Part::kPublic)),
+      known_(ranks.size()),
+      entries_(kMostReadings),
       readings_(kMostReadings),
       requests_(kMostReadings, MPI_REQUEST_NULL),
       send_buffers_(kMostSends),
       sends_(kMostSends, MPI_REQUEST_NULL),
       indices_(std::max(kMostReadings, kMostSends)) {
   for (std::uint32_t slot = kMostReadings; slot-- > 0;) free_readings_.push_back(slot);
+  for (unsigned rank = 0; rank < ranks.size(); ++rank) {
+    if (rank == ranks.rank() || window_.mapped(rank) != nullptr) continue;
+    known_[rank].entries.resize(setup_.nodes[rank]);
+    known_[rank].rounds.resize(setup_.nodes[rank] / kTogether + 1, kNoRound);
+  }
   announce(0);
   for (DirectoryEntry& entry : directory()) new (&entry) DirectoryEntry;
   ranks_.barrier();
@@ -183,11 +191,12 @@ void NeighbourReads::out_of_place(NodeId guest, const std::byte* record) {
   window_.end_in_place(setup_.guests[guest].owner, record, record_bytes_);
 }
 
-bool NeighbourReads::fetch(std::uint32_t frame, NodeId guest, std::byte* record) {
+bool NeighbourReads::fetch(std::uint32_t frame, NodeId guest, std::uint64_t round, std::byte* record) {
   if (read_mapped(guest, record)) return true;
   Reading reading;
   reading.frame = frame;
   reading.guest = guest;
+  reading.round = round;
   reading.record = record;
   {
     const std::scoped_lock lock(mutex_);
@@ -300,14 +309,66 @@ void NeighbourReads::begin(std::uint32_t slot) {
     ask(slot);
     return;
   }
-  reading.stage = Reading::Stage::kEntry;
-  get_entry(slot, reading.entry);
+  if (knows_entry(reading)) {
+    listed(slot);
+  } else {
+    get_entries(slot);
+  }
 }
 
-void NeighbourReads::get_entry(std::uint32_t slot, std::span<std::uint64_t, 2> entry) {
+// To the end of the round, and with it beyond the time that this rank reads it.
+bool NeighbourReads::stays(const Reading& reading, const Entry& entry) const {
+  return !versions_.empty() && wanted(reading.guest, entry.version) &&
+         mark_of(entry.place) == round_mark(reading.round);
+}
+
+bool NeighbourReads::knows_entry(Reading& reading) const {
+  const Guest& from = setup_.guests[reading.guest];
+  const Known& known = known_[from.owner];
+  if (known.rounds[from.node / kTogether] != reading.round || !stays(reading, known.entries[from.node])) return false;
+  reading.entry = known.entries[from.node];
+  return true;
+}
+
+void NeighbourReads::get_entries(std::uint32_t slot) {
+  readings_[slot].stage = Reading::Stage::kEntry;
   const Guest& from = setup_.guests[readings_[slot].guest];
-  window_.get(from.owner, kDirectoryOffset + from.node * sizeof(DirectoryEntry), std::as_writable_bytes(entry),
-              &requests_[slot]);
+  const NodeId first = from.node / kTogether * kTogether;
+  const std::size_t count = std::min<std::size_t>(kTogether, setup_.nodes[from.owner] - first);
+  window_.get(from.owner, kDirectoryOffset + first * sizeof(DirectoryEntry),
+              std::as_writable_bytes(std::span(entries_[slot]).first(count)), &requests_[slot]);
+}
+
+void NeighbourReads::got_entries(std::uint32_t slot) {
+  Reading& reading = readings_[slot];
+  const Guest& from = setup_.guests[reading.guest];
+  Known& known = known_[from.owner];
+  const NodeId first = from.node / kTogether * kTogether;
+  const std::size_t count = std::min<std::size_t>(kTogether, known.entries.size() - first);
+  std::copy_n(entries_[slot].begin(), count, known.entries.begin() + first);
+  known.rounds[from.node / kTogether] = reading.round;
+  reading.entry = known.entries[from.node];
+  listed(slot);
+}
+
+void NeighbourReads::get_entry_again(std::uint32_t slot) {
+  Reading& reading = readings_[slot];
+  reading.stage = Reading::Stage::kEntryAgain;
+  const Guest& from = setup_.guests[reading.guest];
+  window_.get(from.owner, kDirectoryOffset + from.node * sizeof(DirectoryEntry),
+              std::as_writable_bytes(std::span(&reading.again, 1)), &requests_[slot]);
+}
+
+// The entry is there.
+void NeighbourReads::listed(std::uint32_t slot) {
+  Reading& reading = readings_[slot];
+  reading.version = reading.entry.version;
+  if (wanted(reading.guest, reading.version)) {
+    reading.stage = Reading::Stage::kRecord;
+    get_record(slot, offset_of(reading.entry.place));
+  } else {
+    ask(slot);
+  }
 }
 
 void NeighbourReads::get_record(std::uint32_t slot, std::uint64_t offset) {
@@ -346,26 +407,19 @@ void NeighbourReads::follow(std::uint32_t slot) {
 void NeighbourReads::got(std::uint32_t slot) {
   Reading& reading = readings_[slot];
   switch (reading.stage) {
-    case Reading::Stage::kEntry:
-      reading.version = reading.entry[0];
-      if (wanted(reading.guest, reading.version)) {
-        reading.stage = Reading::Stage::kRecord;
-        get_record(slot, offset_of(reading.entry[1]));
-      } else {
-        ask(slot);
-      }
-      break;
+    case Reading::Stage::kEntry: got_entries(slot); break;
     case Reading::Stage::kRecord:
       if (reading.bytes < record_bytes_) {
         get_piece(slot);
+      } else if (stays(reading, reading.entry)) {
+        arrived(slot);
       } else {
         std::atomic_thread_fence(std::memory_order_acquire);
-        reading.stage = Reading::Stage::kEntryAgain;
-        get_entry(slot, reading.again);
+        get_entry_again(slot);
       }
       break;
     case Reading::Stage::kEntryAgain:
-      if (std::ranges::equal(reading.entry, reading.again)) {
+      if (reading.entry == reading.again) {
         arrived(slot);
         break;
       }

@@ -2,13 +2,16 @@
 //
 // A record that the directory of its owner lists is read without the owner's help: through the shared mapping on one
 // host (on the engine's own thread: it is a copy), else with MPI_Rget, by the communication thread; the worker that
-// uses such a record first looks at its checksum. Everything else is asked for: the owner's engine brings the record
+// uses such a record first looks at its checksum. Entries of directories far away come many at a time. One that is
+// marked to stay is good for the round, and its record takes one get and nothing else; any other is looked at again
+// when the record has come. Everything else is asked for: the owner's engine brings the record
 // into a frame of its serving share and says where, the record is read from there, and the frame released. All records
 // come into a frame that the reader's engine has set aside before, so releasing one never waits for anything.
 #pragma once
 
 #include <mpi.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -77,12 +80,12 @@ class NeighbourReads final : public PeerLink, public CommService {
   void announce(std::uint64_t rounds);
   std::uint64_t slowest();
 
-  // With the others' directories, which stay mapped.
+  // With the others' directories, which stay mapped, or here as far as they are known.
   static std::uint64_t bytes_for(NodeId guests, std::uint64_t others) {
-    return guests * (sizeof(Guest) + sizeof(Version)) + others * sizeof(DirectoryEntry);
+    return guests * (sizeof(Guest) + sizeof(Version)) + others * (sizeof(Entry) + 1) + kMostReadings * sizeof(Entries);
   }
 
-  bool fetch(std::uint32_t frame, NodeId guest, std::byte* record) override;
+  bool fetch(std::uint32_t frame, NodeId guest, std::uint64_t round, std::byte* record) override;
   const std::byte* in_place(NodeId guest, std::uint64_t round, bool first) override;
   void out_of_place(NodeId guest, const std::byte* record) override;
   void serve(const ServeRequest& request, std::uint32_t place, Version version, std::uint64_t offset) override;
@@ -105,20 +108,35 @@ class NeighbourReads final : public PeerLink, public CommService {
     std::uint64_t offset = 0;
     std::uint64_t place = 0;
   };
+  // What a DirectoryEntry was when it was read.
+  struct Entry {
+    Version version = 0;
+    std::uint64_t place = 0;
+    friend bool operator==(const Entry&, const Entry&) = default;
+  };
+  // A piece of a directory, and what takes as long to get as one entry of it.
+  static constexpr NodeId kTogether = 256;
+  using Entries = std::array<Entry, kTogether>;
+  // Another rank's directory, as far as this round has read it.
+  struct Known {
+    std::vector<Entry> entries;
+    std::vector<std::uint64_t> rounds;  // by piece: in which it was read
+  };
   // A record on its way here.
   struct Reading {
     enum class Stage { kEntry, kRecord, kEntryAgain, kAsked, kServed };
     Stage stage = Stage::kEntry;
     std::uint32_t frame = 0;
     NodeId guest = kNoNode;
+    std::uint64_t round = 0;
     std::byte* record = nullptr;
     std::uint64_t offset = 0;  // of the record in its owner's window
     std::uint64_t bytes = 0;   // of it that are there or on their way
     Version version = 0;       // that is read
     std::uint64_t place = 0;
     unsigned tries = 0;
-    std::uint64_t entry[2] = {};  // of the directory: version, place
-    std::uint64_t again[2] = {};  // after the record
+    Entry entry;
+    Entry again;  // after the record
   };
   struct Outgoing {
     unsigned rank = 0;
@@ -132,7 +150,12 @@ class NeighbourReads final : public PeerLink, public CommService {
   bool move();
   void tell();
   void begin(std::uint32_t slot);
-  void get_entry(std::uint32_t slot, std::span<std::uint64_t, 2> entry);
+  bool stays(const Reading& reading, const Entry& entry) const;
+  bool knows_entry(Reading& reading) const;
+  void get_entries(std::uint32_t slot);
+  void get_entry_again(std::uint32_t slot);
+  void got_entries(std::uint32_t slot);
+  void listed(std::uint32_t slot);
   void get_record(std::uint32_t slot, std::uint64_t offset);
   void get_piece(std::uint32_t slot);
   void ask(std::uint32_t slot);
@@ -164,6 +187,8 @@ class NeighbourReads final : public PeerLink, public CommService {
 
   // Communication thread.
   MPI_Comm channel_ = MPI_COMM_NULL;
+  std::vector<Known> known_;      // by rank; empty where its memory is mapped
+  std::vector<Entries> entries_;  // on their way here, by slot
   std::vector<Reading> readings_;
   std::vector<MPI_Request> requests_;  // by slot
   std::vector<std::uint32_t> free_readings_;

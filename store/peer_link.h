@@ -59,10 +59,11 @@ class PeerLink {
   virtual ~PeerLink() = default;
 
   // Called on the engine thread; none of them blocks. `record` is StateLayout::record_bytes(Part::kPublic) long.
+  // All ranks count their rounds alike.
   // True: the record is there already; false: it is on its way, and the frame will be among those arrived.
-  virtual bool fetch(std::uint32_t frame, NodeId guest, std::byte* record) = 0;
+  virtual bool fetch(std::uint32_t frame, NodeId guest, std::uint64_t round, std::byte* record) = 0;
   // The record itself, in its owner's memory, if it is marked to stay there for this round and may be read there; else
-  // null. All ranks count their rounds alike. `first`: that the round uses it. out_of_place() when the step is done.
+  // null. `first`: that the round uses it. out_of_place() when the step is done.
   virtual const std::byte* in_place(NodeId guest, std::uint64_t round, bool first) = 0;
   virtual void out_of_place(NodeId guest, const std::byte* record) = 0;
   virtual void serve(const ServeRequest& request, std::uint32_t place, Version version, std::uint64_t offset) = 0;

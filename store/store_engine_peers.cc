@@ -59,7 +59,7 @@ FrameId StoreEngine::use_guest(Flight& flight, NodeId node) {
   const FrameId id = bind(flight, Part::kPublic, node, false);
   if (id == kNoFrame) return kNoFrame;
   ++round_report_.guest_fetches;
-  if (peers_->fetch(id, node - nodes_, (*cache_)[id].record)) {
+  if (peers_->fetch(id, node - nodes_, round_number_, (*cache_)[id].record)) {
     cache_->became_ready(id);
   } else {
     ++guests_loading_;

@@ -46,7 +46,7 @@ class StoreRehearsal::Peers final : public PeerLink {
     next_ = 0;
   }
 
-  bool fetch(std::uint32_t, NodeId guest, std::byte*) override {
+  bool fetch(std::uint32_t, NodeId guest, std::uint64_t, std::byte*) override {
     if (fetched_) fetched_(guest);
     return true;
   }

@@ -11,6 +11,7 @@
 #include <random>
 #include <span>
 #include <thread>
+#include <utility>
 
 #include "store/error.h"
 #include "store/record.h"
@@ -63,9 +64,9 @@ class Side {
     std::memset(payload(record(node)), static_cast<int>(version % 251), layout_.payload_bytes(Part::kPublic));
     seal(record(node), {Part::kPublic, node, version}, record_bytes_, kStoreId);
   }
-  void list(NodeId node, Version version) {
+  void list(NodeId node, Version version, std::uint64_t mark = 0) {
     DirectoryEntry& entry = reads_.directory()[node];
-    entry.place = next_place(entry.place, offset(node), 0);
+    entry.place = next_place(entry.place, offset(node), mark);
     entry.version = version;
   }
   void unlist(NodeId node) { reads_.directory()[node].version.exchange(0); }
@@ -80,8 +81,8 @@ class Side {
     return news;
   }
   // Asks for a guest's record, and waits until it is there.
-  void fetch(NodeId guest) {
-    if (reads_.fetch(guest, guest, frame(guest))) return;
+  void fetch(NodeId guest, std::uint64_t round = 1) {
+    if (reads_.fetch(guest, guest, round, frame(guest))) return;
     EXPECT_THAT(news().arrived, ElementsAre(guest));
   }
   void expect_version(NodeId guest, Version version) {
@@ -181,7 +182,7 @@ TEST_P(BothPaths, RefuseAVersionThatWasNotAskedFor) {
   Side side(GetParam());
   if (Side::is(0)) {
     side.reads().expect(std::vector<Version>(kNodes, 3));
-    EXPECT_FALSE(side.reads().fetch(2, 2, side.frame(2)));
+    EXPECT_FALSE(side.reads().fetch(2, 2, 1, side.frame(2)));
     EXPECT_THAT([&] { side.news(); },
                 ThrowsMessage<Error>(HasSubstr("rank 1 serves version 4 of its node 2, which was not asked for")));
   }
@@ -240,6 +241,40 @@ TEST_P(BothPaths, NoticeARecordThatChangesWhileItIsReadAndReadItAgain) {
 
 INSTANTIATE_TEST_SUITE_P(Reads, BothPaths, ::testing::Values(HostReads::kMapped, HostReads::kOneSided),
                          [](const auto& path) { return path.param == HostReads::kMapped ? "mapped" : "one_sided"; });
+
+// What is done to the directory meanwhile no owner would do; it shows who looks into it.
+TEST(NeighbourReads, KnowWhereRecordsAreThatStayUntilTheRoundEnds) {
+  Side side(HostReads::kOneSided);
+  for (NodeId node = 0; node < kNodes; ++node) {
+    side.write(node, 1);
+    side.list(node, 1, node == 4 ? 0 : round_mark(7));
+  }
+  ranks().barrier();
+  side.reads().expect(std::vector<Version>(kNodes, 1));
+  side.fetch(0, 7);
+  ranks().barrier();
+  for (NodeId node = 0; node < kNodes; ++node) side.unlist(node);
+  ranks().barrier();
+  side.fetch(1, 7);
+  side.expect_version(1, 1);
+  EXPECT_EQ(side.reads().take_figures().requested_bytes, 0U);
+  ranks().barrier();
+  // The one does not stay, the other did.
+  for (const auto& [node, round] : {std::pair<NodeId, std::uint64_t>{4, 7}, {2, 8}}) {
+    if (Side::is(0)) {
+      side.fetch(node, round);
+      EXPECT_EQ(side.reads().take_figures().one_sided_bytes, 0U);
+    }
+    if (Side::is(1)) {
+      const auto asked = side.news().asked;
+      ASSERT_THAT(asked, SizeIs(1));
+      EXPECT_EQ(asked[0].node, node);
+      side.reads().serve(asked[0], 0, 1, side.offset(node));
+      EXPECT_THAT(side.news().released, ElementsAre(0));
+    }
+    ranks().barrier();
+  }
+}
 
 TEST(NeighbourReads, AreAnErrorThatNamesNodeAndRankWhenTheBytesAreNotThoseThatWereSealed) {
   Side side(HostReads::kOneSided);

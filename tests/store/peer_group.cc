@@ -44,7 +44,7 @@ void InProcessPeer::stop() {
 
 // The engine's side.
 
-bool InProcessPeer::fetch(std::uint32_t frame, NodeId guest, std::byte* record) {
+bool InProcessPeer::fetch(std::uint32_t frame, NodeId guest, std::uint64_t, std::byte* record) {
   const Reading reading{frame, guest, record, versions_.empty() ? kAnyVersion : versions_[guest]};
   if (settings_.path == ReadPath::kMapped && read_listed(reading)) return true;
   std::uint64_t ticket = 0;

@@ -51,7 +51,7 @@ class InProcessPeer final : public PeerLink {
   std::uint64_t read_in_place() const { return in_place_; }  // uses
   std::uint64_t being_read_in_place() const { return being_read_in_place_.size(); }
 
-  bool fetch(std::uint32_t frame, NodeId guest, std::byte* record) override;
+  bool fetch(std::uint32_t frame, NodeId guest, std::uint64_t round, std::byte* record) override;
   const std::byte* in_place(NodeId guest, std::uint64_t round, bool first) override;
   void out_of_place(NodeId guest, const std::byte* record) override;
   void serve(const ServeRequest& request, std::uint32_t place, Version version, std::uint64_t offset) override;

@@ -55,7 +55,7 @@ class ScriptedPeers final : public PeerLink {
     tell([&] { news_.arrived.push_back(fetch.frame); });
   }
 
-  bool fetch(std::uint32_t frame, NodeId guest, std::byte* record) override {
+  bool fetch(std::uint32_t frame, NodeId guest, std::uint64_t, std::byte* record) override {
     const std::scoped_lock lock(mutex_);
     fetches_.push_back({frame, guest, record});
     changed_.notify_all();
