@@ -155,8 +155,6 @@ class StoreEngine {
   bool gather_read(Flight& flight, std::size_t k);
   FrameId use(Flight& flight, Part part, NodeId node, bool to_change);
   void count_use(Cached& entry);
-  void read_for_next_round();
-  bool read_ahead(Part part, NodeId node, PlanTime use, std::uint64_t& bytes);
   void await(Flight& flight, FrameId id);
   FrameId bind(Flight& flight, Part part, NodeId node, bool next);
   bool frames_come_back(const Flight& flight, Part part) const;
@@ -172,6 +170,10 @@ class StoreEngine {
   RecordId record_id(FrameId id) const;
   void require_whole(FrameId id, Location from, const std::string& wrong) const;
   void seal_record(const Cached& entry, Version version) const;
+
+  // store_engine_ahead.cc: what the next round begins with.
+  void read_for_next_round();
+  bool read_ahead(Part part, NodeId node, PlanTime use, std::uint64_t& bytes);
 
   // store_engine_write_back.cc: what leaves RAM, and where it goes.
   bool make_room(Part part);
