@@ -16,10 +16,8 @@
 namespace shoal {
 namespace {
 
-constexpr int kTag = 1;
 // Reads of a record that its owner keeps moving, before it is asked to hold still.
 constexpr unsigned kMostTries = 3;
-constexpr std::uint64_t kNoRound = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
 
@@ -34,7 +32,7 @@ void NeighbourFigures::add(const NeighbourFigures& other) {
 }
 
 std::uint64_t NeighbourReads::head_bytes(NodeId nodes) {
-  return round_up(kDirectoryOffset + nodes * sizeof(DirectoryEntry), kBlockBytes);
+  return round_up(FarDirectories::kOffset + nodes * sizeof(DirectoryEntry), kBlockBytes);
 }
 
 NeighbourReads::NeighbourReads(Communicator& ranks, ArenaWindow& window, Setup setup)
@@ -42,27 +40,16 @@ NeighbourReads::NeighbourReads(Communicator& ranks, ArenaWindow& window, Setup s
       window_(window),
       setup_(std::move(setup)),
       record_bytes_(setup_.layout.record_bytes(Part::kPublic)),
-      known_(ranks.size()),
-      entries_(kMostReadings),
+      directories_(window, ranks.rank(), setup_.nodes, kMostReadings),
       readings_(kMostReadings),
       requests_(kMostReadings, MPI_REQUEST_NULL),
-      send_buffers_(kMostSends),
-      sends_(kMostSends, MPI_REQUEST_NULL),
-      indices_(std::max(kMostReadings, kMostSends)) {
+      indices_(kMostReadings) {
   for (std::uint32_t slot = kMostReadings; slot-- > 0;) free_readings_.push_back(slot);
-  for (unsigned rank = 0; rank < ranks.size(); ++rank) {
-    if (rank == ranks.rank() || window_.mapped(rank) != nullptr) continue;
-    known_[rank].entries.resize(setup_.nodes[rank]);
-    known_[rank].rounds.resize(setup_.nodes[rank] / kTogether + 1, kNoRound);
-  }
   announce(0);
   for (DirectoryEntry& entry : directory()) new (&entry) DirectoryEntry;
   ranks_.barrier();
   ranks_.run([&] {
-    check(MPI_Comm_dup(MPI_COMM_WORLD, &channel_), "MPI_Comm_dup");
-    check(MPI_Recv_init(&received_, sizeof(received_), MPI_BYTE, MPI_ANY_SOURCE, kTag, channel_, &receiving_),
-          "MPI_Recv_init");
-    check(MPI_Start(&receiving_), "MPI_Start");
+    messages_ = std::make_unique<RankMessages>();
     return true;
   });
   ranks_.barrier();  // all directories are empty, and all listen
@@ -73,16 +60,14 @@ NeighbourReads::~NeighbourReads() {
   ranks_.barrier();  // nobody asks any more
   ranks_.remove(this);
   ranks_.run([&] {
-    MPI_Cancel(&receiving_);
-    MPI_Wait(&receiving_, MPI_STATUS_IGNORE);
-    MPI_Request_free(&receiving_);
-    MPI_Comm_free(&channel_);
+    messages_.reset();
     return true;
   });
 }
 
 std::span<DirectoryEntry> NeighbourReads::directory() const {
-  return {reinterpret_cast<DirectoryEntry*>(window_.memory().data() + kDirectoryOffset), setup_.nodes[ranks_.rank()]};
+  return {reinterpret_cast<DirectoryEntry*>(window_.memory().data() + FarDirectories::kOffset),
+          setup_.nodes[ranks_.rank()]};
 }
 
 std::span<std::byte> NeighbourReads::arena() const { return window_.memory().subspan(arena_offset(ranks_.rank())); }
@@ -134,7 +119,8 @@ bool NeighbourReads::wanted(NodeId guest, Version version) const {
 
 const DirectoryEntry* NeighbourReads::mapped_entry(const Guest& guest) const {
   const std::byte* const memory = window_.mapped(guest.owner);
-  return memory == nullptr ? nullptr : reinterpret_cast<const DirectoryEntry*>(memory + kDirectoryOffset) + guest.node;
+  return memory == nullptr ? nullptr
+                           : reinterpret_cast<const DirectoryEntry*>(memory + FarDirectories::kOffset) + guest.node;
 }
 
 void NeighbourReads::note_lag(Version version) {
@@ -208,7 +194,8 @@ bool NeighbourReads::fetch(std::uint32_t frame, NodeId guest, std::uint64_t roun
 
 void NeighbourReads::serve(const ServeRequest& request, std::uint32_t place, Version version, std::uint64_t offset) {
   const auto rank = static_cast<unsigned>(request.ticket >> 32);
-  const Message message{Message::Kind::kReady, request.node, version, request.ticket & 0xffffffff, offset, place};
+  const RankMessage message{RankMessage::Kind::kReady,   request.node, version,
+                            request.ticket & 0xffffffff, offset,       place};
   {
     const std::scoped_lock lock(mutex_);
     answers_.push_back({rank, message});
@@ -256,14 +243,16 @@ bool NeighbourReads::poll() {
   } catch (...) {
     const std::scoped_lock lock(mutex_);
     if (!error_) error_ = std::current_exception();
-    have_news_ = true;
+    have_news_ = urgent_ = true;
   }
-  tell();
+  if (have_news_ && (urgent_ || active_ + waiting_.size() <= kLeftWhenTold || told_long_ago())) tell();
   return moved;
 }
 
+bool NeighbourReads::told_long_ago() const { return std::chrono::steady_clock::now() - told_ > kToldAfter; }
+
 void NeighbourReads::tell() {
-  if (!have_news_) return;
+  urgent_ = false;
   told_ = std::chrono::steady_clock::now();
   const std::scoped_lock lock(wake_mutex_);
   if (wake_) wake_();
@@ -276,7 +265,7 @@ bool NeighbourReads::move() {
     moved = !asked_.empty() || !answers_.empty();
     waiting_.insert(waiting_.end(), asked_.begin(), asked_.end());
     asked_.clear();
-    to_send_.insert(to_send_.end(), answers_.begin(), answers_.end());
+    for (const Answer& answer : answers_) messages_->post(answer.rank, answer.message);
     answers_.clear();
   }
   while (!waiting_.empty() && !free_readings_.empty()) {
@@ -296,8 +285,7 @@ bool NeighbourReads::move() {
     follow(slot);
     moved = true;
   }
-  while (receive()) moved = true;
-  moved |= send();
+  moved |= messages_->poll([this](unsigned from, const RankMessage& message) { hear(from, message); });
   return moved;
 }
 
@@ -309,54 +297,20 @@ void NeighbourReads::begin(std::uint32_t slot) {
     ask(slot);
     return;
   }
-  if (knows_entry(reading)) {
+  const ListedRecord* const entry = directories_.find(from.owner, from.node, reading.round);
+  if (entry != nullptr && stays(reading, *entry)) {
+    reading.entry = *entry;
     listed(slot);
   } else {
-    get_entries(slot);
+    reading.stage = Reading::Stage::kEntry;
+    directories_.get_piece(from.owner, from.node, slot, &requests_[slot]);
   }
 }
 
 // To the end of the round, and with it beyond the time that this rank reads it.
-bool NeighbourReads::stays(const Reading& reading, const Entry& entry) const {
+bool NeighbourReads::stays(const Reading& reading, const ListedRecord& entry) const {
   return !versions_.empty() && wanted(reading.guest, entry.version) &&
          mark_of(entry.place) == round_mark(reading.round);
-}
-
-bool NeighbourReads::knows_entry(Reading& reading) const {
-  const Guest& from = setup_.guests[reading.guest];
-  const Known& known = known_[from.owner];
-  if (known.rounds[from.node / kTogether] != reading.round || !stays(reading, known.entries[from.node])) return false;
-  reading.entry = known.entries[from.node];
-  return true;
-}
-
-void NeighbourReads::get_entries(std::uint32_t slot) {
-  readings_[slot].stage = Reading::Stage::kEntry;
-  const Guest& from = setup_.guests[readings_[slot].guest];
-  const NodeId first = from.node / kTogether * kTogether;
-  const std::size_t count = std::min<std::size_t>(kTogether, setup_.nodes[from.owner] - first);
-  window_.get(from.owner, kDirectoryOffset + first * sizeof(DirectoryEntry),
-              std::as_writable_bytes(std::span(entries_[slot]).first(count)), &requests_[slot]);
-}
-
-void NeighbourReads::got_entries(std::uint32_t slot) {
-  Reading& reading = readings_[slot];
-  const Guest& from = setup_.guests[reading.guest];
-  Known& known = known_[from.owner];
-  const NodeId first = from.node / kTogether * kTogether;
-  const std::size_t count = std::min<std::size_t>(kTogether, known.entries.size() - first);
-  std::copy_n(entries_[slot].begin(), count, known.entries.begin() + first);
-  known.rounds[from.node / kTogether] = reading.round;
-  reading.entry = known.entries[from.node];
-  listed(slot);
-}
-
-void NeighbourReads::get_entry_again(std::uint32_t slot) {
-  Reading& reading = readings_[slot];
-  reading.stage = Reading::Stage::kEntryAgain;
-  const Guest& from = setup_.guests[reading.guest];
-  window_.get(from.owner, kDirectoryOffset + from.node * sizeof(DirectoryEntry),
-              std::as_writable_bytes(std::span(&reading.again, 1)), &requests_[slot]);
 }
 
 // The entry is there.
@@ -391,7 +345,7 @@ void NeighbourReads::ask(std::uint32_t slot) {
   reading.stage = Reading::Stage::kAsked;
   const Guest& from = setup_.guests[reading.guest];
   const Version version = versions_.empty() ? kAnyVersion : versions_[reading.guest];
-  to_send_.push_back({from.owner, {Message::Kind::kAsk, from.node, version, slot, 0, 0}});
+  messages_->post(from.owner, {RankMessage::Kind::kAsk, from.node, version, slot, 0, 0});
 }
 
 // Where memory is shared, a get is done as soon as it is started: one record after the other is read then, and told of.
@@ -406,8 +360,12 @@ void NeighbourReads::follow(std::uint32_t slot) {
 
 void NeighbourReads::got(std::uint32_t slot) {
   Reading& reading = readings_[slot];
+  const Guest& from = setup_.guests[reading.guest];
   switch (reading.stage) {
-    case Reading::Stage::kEntry: got_entries(slot); break;
+    case Reading::Stage::kEntry:
+      reading.entry = directories_.take_piece(from.owner, from.node, reading.round, slot);
+      listed(slot);
+      break;
     case Reading::Stage::kRecord:
       if (reading.bytes < record_bytes_) {
         get_piece(slot);
@@ -415,7 +373,8 @@ void NeighbourReads::got(std::uint32_t slot) {
         arrived(slot);
       } else {
         std::atomic_thread_fence(std::memory_order_acquire);
-        get_entry_again(slot);
+        reading.stage = Reading::Stage::kEntryAgain;
+        directories_.get(from.owner, from.node, reading.again, &requests_[slot]);
       }
       break;
     case Reading::Stage::kEntryAgain:
@@ -433,21 +392,19 @@ void NeighbourReads::got(std::uint32_t slot) {
         ask(slot);
       }
       break;
-    case Reading::Stage::kServed: {
+    case Reading::Stage::kServed:
       if (reading.bytes < record_bytes_) {
         get_piece(slot);
-        break;
+      } else {
+        release(reading);
+        arrived(slot);
       }
-      const Guest& from = setup_.guests[reading.guest];
-      to_send_.push_back({from.owner, {Message::Kind::kRelease, from.node, 0, 0, 0, reading.place}});
-      arrived(slot);
       break;
-    }
     case Reading::Stage::kAsked: SHOAL_CHECK(false);
   }
 }
 
-void NeighbourReads::served(const Message& message) {
+void NeighbourReads::served(const RankMessage& message) {
   const auto slot = static_cast<std::uint32_t>(message.ticket);
   Reading& reading = readings_[slot];
   SHOAL_CHECK(reading.stage == Reading::Stage::kAsked);
@@ -461,12 +418,17 @@ void NeighbourReads::served(const Message& message) {
   reading.place = message.place;
   if (window_.mapped(from.owner) != nullptr) {
     window_.copy(from.owner, arena_offset(from.owner) + message.offset, {reading.record, record_bytes_});
-    to_send_.push_back({from.owner, {Message::Kind::kRelease, from.node, 0, 0, 0, reading.place}});
+    release(reading);
     arrived(slot);
   } else {
     get_record(slot, message.offset);
     follow(slot);
   }
+}
+
+void NeighbourReads::release(const Reading& reading) {
+  const Guest& from = setup_.guests[reading.guest];
+  messages_->post(from.owner, {RankMessage::Kind::kRelease, from.node, 0, 0, 0, reading.place});
 }
 
 void NeighbourReads::arrived(std::uint32_t slot) {
@@ -483,47 +445,18 @@ void NeighbourReads::arrived(std::uint32_t slot) {
     have_news_ = true;
     left += asked_.size();
   }
-  if (left == kLeftWhenTold || std::chrono::steady_clock::now() - told_ > kToldAfter) tell();
+  if (left == kLeftWhenTold || told_long_ago()) tell();
 }
 
-bool NeighbourReads::receive() {
-  int there = 0;
-  MPI_Status status;
-  check(MPI_Test(&receiving_, &there, &status), "MPI_Test");
-  if (there == 0) return false;
-  const Message message = received_;
-  check(MPI_Start(&receiving_), "MPI_Start");
-  if (message.kind == Message::Kind::kReady) {
-    served(message);
-    return true;
-  }
+void NeighbourReads::hear(unsigned from, const RankMessage& message) {
+  if (message.kind == RankMessage::Kind::kReady) return served(message);
   const std::scoped_lock lock(mutex_);
-  if (message.kind == Message::Kind::kAsk) {
-    const std::uint64_t ticket = static_cast<std::uint64_t>(status.MPI_SOURCE) << 32 | message.ticket;
-    news_.asked.push_back({message.node, message.version, ticket});
+  if (message.kind == RankMessage::Kind::kAsk) {
+    news_.asked.push_back({message.node, message.version, std::uint64_t{from} << 32 | message.ticket});
   } else {
     news_.released.push_back(static_cast<std::uint32_t>(message.place));
   }
-  have_news_ = true;
-  return true;
-}
-
-bool NeighbourReads::send() {
-  int count = 0;
-  check(MPI_Testsome(kMostSends, sends_.data(), &count, indices_.data(), MPI_STATUSES_IGNORE), "MPI_Testsome");
-  if (count != MPI_UNDEFINED) sending_ -= static_cast<std::uint32_t>(count);
-  bool sent = false;
-  for (std::uint32_t k = 0; k < kMostSends && !to_send_.empty(); ++k) {
-    if (sends_[k] != MPI_REQUEST_NULL) continue;
-    send_buffers_[k] = to_send_.front().message;
-    check(MPI_Isend(&send_buffers_[k], sizeof(Message), MPI_BYTE, static_cast<int>(to_send_.front().rank), kTag,
-                    channel_, &sends_[k]),
-          "MPI_Isend");
-    to_send_.pop_front();
-    ++sending_;
-    sent = true;
-  }
-  return sent;
+  have_news_ = urgent_ = true;
 }
 
 }  // namespace shoal

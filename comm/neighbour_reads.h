@@ -11,7 +11,6 @@
 
 #include <mpi.h>
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -19,6 +18,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -26,6 +26,8 @@
 #include "comm/arena_window.h"
 #include "comm/comm_thread.h"
 #include "comm/communicator.h"
+#include "comm/far_directories.h"
+#include "comm/rank_messages.h"
 #include "store/peer_link.h"
 #include "store/state_layout.h"
 
@@ -82,7 +84,7 @@ class NeighbourReads final : public PeerLink, public CommService {
 
   // With the others' directories, which stay mapped, or here as far as they are known.
   static std::uint64_t bytes_for(NodeId guests, std::uint64_t others) {
-    return guests * (sizeof(Guest) + sizeof(Version)) + others * (sizeof(Entry) + 1) + kMostReadings * sizeof(Entries);
+    return guests * (sizeof(Guest) + sizeof(Version)) + FarDirectories::bytes_for(others, kMostReadings);
   }
 
   bool fetch(std::uint32_t frame, NodeId guest, std::uint64_t round, std::byte* record) override;
@@ -95,33 +97,9 @@ class NeighbourReads final : public PeerLink, public CommService {
   void set_wake(std::function<void()> wake) override;
 
   bool poll() override;
-  bool expecting() const override { return active_ > 0 || sending_ > 0; }
+  bool expecting() const override { return active_ > 0 || messages_->sending(); }
 
  private:
-  // What ranks send each other.
-  struct Message {
-    enum class Kind : std::uint32_t { kAsk, kReady, kRelease };
-    Kind kind = Kind::kAsk;
-    NodeId node = kNoNode;
-    Version version = 0;
-    std::uint64_t ticket = 0;
-    std::uint64_t offset = 0;
-    std::uint64_t place = 0;
-  };
-  // What a DirectoryEntry was when it was read.
-  struct Entry {
-    Version version = 0;
-    std::uint64_t place = 0;
-    friend bool operator==(const Entry&, const Entry&) = default;
-  };
-  // A piece of a directory, and what takes as long to get as one entry of it.
-  static constexpr NodeId kTogether = 256;
-  using Entries = std::array<Entry, kTogether>;
-  // Another rank's directory, as far as this round has read it.
-  struct Known {
-    std::vector<Entry> entries;
-    std::vector<std::uint64_t> rounds;  // by piece: in which it was read
-  };
   // A record on its way here.
   struct Reading {
     enum class Stage { kEntry, kRecord, kEntryAgain, kAsked, kServed };
@@ -135,12 +113,12 @@ class NeighbourReads final : public PeerLink, public CommService {
     Version version = 0;       // that is read
     std::uint64_t place = 0;
     unsigned tries = 0;
-    Entry entry;
-    Entry again;  // after the record
+    ListedRecord entry;
+    ListedRecord again;  // after the record
   };
-  struct Outgoing {
+  struct Answer {
     unsigned rank = 0;
-    Message message;
+    RankMessage message;
   };
 
   bool wanted(NodeId guest, Version version) const;
@@ -148,34 +126,28 @@ class NeighbourReads final : public PeerLink, public CommService {
   bool read_mapped(NodeId guest, std::byte* record);
   void note_lag(Version version);
   bool move();
+  bool told_long_ago() const;
   void tell();
   void begin(std::uint32_t slot);
-  bool stays(const Reading& reading, const Entry& entry) const;
-  bool knows_entry(Reading& reading) const;
-  void get_entries(std::uint32_t slot);
-  void get_entry_again(std::uint32_t slot);
-  void got_entries(std::uint32_t slot);
+  bool stays(const Reading& reading, const ListedRecord& entry) const;
   void listed(std::uint32_t slot);
   void get_record(std::uint32_t slot, std::uint64_t offset);
   void get_piece(std::uint32_t slot);
   void ask(std::uint32_t slot);
   void follow(std::uint32_t slot);
   void got(std::uint32_t slot);
-  void served(const Message& message);
+  void release(const Reading& reading);
   void arrived(std::uint32_t slot);
-  bool receive();
-  bool send();
+  void hear(unsigned from, const RankMessage& message);
+  void served(const RankMessage& message);
   std::uint64_t arena_offset(unsigned rank) const { return head_bytes(setup_.nodes[rank]); }
 
-  static constexpr std::uint64_t kDirectoryOffset = 64;
-
   static constexpr std::uint32_t kMostReadings = 32;
-  static constexpr std::uint32_t kMostSends = 32;
   // The engine is told of arrivals when so few are left that it should ask for others meanwhile, and, so that no step
-  // waits for long, after that time. To wake a thread takes 17 us here, most of what a record of LeNet-5 takes. Against
-  // telling of every 8 records: with 64 on their way 0.96 of a bare loop instead of 0.91, with 16 both are at 0.88.
-  static constexpr std::size_t kLeftWhenTold = 4;
-  static constexpr std::chrono::milliseconds kToldAfter{2};
+  // waits for long, after that time. To wake a thread takes 17 us here, and a core from a worker; a record of LeNet-5
+  // takes 9 us through shared memory and 60 over TCP.
+  static constexpr std::size_t kLeftWhenTold = 8;
+  static constexpr std::chrono::milliseconds kToldAfter{1};
 
   Communicator& ranks_;
   ArenaWindow& window_;
@@ -186,29 +158,23 @@ class NeighbourReads final : public PeerLink, public CommService {
   Version own_version_ = 0;
 
   // Communication thread.
-  MPI_Comm channel_ = MPI_COMM_NULL;
-  std::vector<Known> known_;      // by rank; empty where its memory is mapped
-  std::vector<Entries> entries_;  // on their way here, by slot
+  FarDirectories directories_;
+  std::unique_ptr<RankMessages> messages_;
   std::vector<Reading> readings_;
   std::vector<MPI_Request> requests_;  // by slot
   std::vector<std::uint32_t> free_readings_;
   std::uint32_t active_ = 0;
   std::deque<Reading> waiting_;
-  MPI_Request receiving_ = MPI_REQUEST_NULL;
-  Message received_;
-  std::deque<Outgoing> to_send_;
-  std::vector<Message> send_buffers_;
-  std::vector<MPI_Request> sends_;
-  std::uint32_t sending_ = 0;
   std::vector<int> indices_;
   std::chrono::steady_clock::time_point told_;
+  bool urgent_ = false;  // somebody waits for what there is to tell
 
   std::mutex wake_mutex_;
   std::function<void()> wake_;
 
   std::mutex mutex_;  // guards what follows: handed over between the engine's thread and the communication thread
   std::vector<Reading> asked_;
-  std::vector<Outgoing> answers_;
+  std::vector<Answer> answers_;
   News news_;
   std::atomic<bool> have_news_{false};
   std::exception_ptr error_;
