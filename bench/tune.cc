@@ -32,7 +32,7 @@ class Tuner {
     settings_.open_as = OpenAs::kExisting;
     try_values("queue depth", {4, 8, 16, 32}, [](EngineOptions& o, std::uint64_t v) { o.queue_depth = unsigned(v); });
     try_values("prefetch bytes", prefetch_choices(), [](EngineOptions& o, std::uint64_t v) { o.prefetch_bytes = v; });
-    try_values("submit batch", {1, 4, 8, 16}, [](EngineOptions& o, std::uint64_t v) { o.submit_batch = unsigned(v); });
+    try_values("submit batch", {1, 4, 8, 32}, [](EngineOptions& o, std::uint64_t v) { o.submit_batch = unsigned(v); });
     return {{"trials", trials_}, {"best", best_}};
   }
 

@@ -44,10 +44,11 @@ void SlabIo::start(IoRequest::Op op, FrameId frame, Slot slot) {
   }
 }
 
-void SlabIo::submit() {
-  while (head_ != queue_.size() && !free_tags_.empty()) {
+void SlabIo::submit(unsigned most) {
+  most_ = std::min(most, device_.depth());
+  while (head_ != queue_.size() && outstanding_ < most_) {
     batch_.clear();
-    while (head_ != queue_.size() && !free_tags_.empty() && batch_.size() < submit_batch_) {
+    while (head_ != queue_.size() && may_take()) {
       const std::size_t first = batch_.size();
       take(queue_[head_]);
       take_neighbours(first);
@@ -79,7 +80,7 @@ void SlabIo::take_neighbours(std::size_t first) {
   for (bool found = true; found;) {
     found = false;
     for (std::size_t i = head_; i < last; ++i) {
-      if (free_tags_.empty() || batch_.size() >= submit_batch_) return;
+      if (!may_take()) return;
       Pending& pending = queue_[i];
       const IoRequest& request = pending.request;
       if (pending.taken || request.op != batch_[first].op || request.file != batch_[first].file) continue;
@@ -116,7 +117,7 @@ void SlabIo::collect(WaitMode mode, const std::function<void(FrameId, IoRequest:
   }
   if (failed != nullptr) fail(*failed, flying_[failed->tag]);
   // The device gets its next requests before the checksums of these are looked at: otherwise it idles meanwhile.
-  submit();
+  submit(most_);
   for (const auto& [frame, op] : finished_) finished(frame, op);
 }
 

@@ -25,9 +25,10 @@ class SlabIo {
   SlabIo(IoDevice& device, FrameCache& cache, std::array<Slab*, kPartCount> slabs, unsigned submit_batch);
 
   void start(IoRequest::Op op, FrameId frame, Slot slot);
-  // Hands queued requests to the device, as many as fit.
-  void submit();
-  // Collects completions; calls finished(frame, op) for transfers that are complete. Throws on a failed one.
+  // Hands queued requests to the device until `most` are under way.
+  void submit(unsigned most);
+  // Collects completions, submits, and calls finished(frame, op) for transfers that are complete. Throws on a failed
+  // one.
   void collect(WaitMode mode, const std::function<void(FrameId, IoRequest::Op)>& finished);
 
   bool idle() const { return outstanding_ == 0 && head_ == queue_.size(); }
@@ -44,6 +45,7 @@ class SlabIo {
     Slot slot;
     bool taken = false;  // in the queue: submitted out of turn
   };
+  bool may_take() const { return outstanding_ + batch_.size() < most_ && batch_.size() < submit_batch_; }
   void take(Pending& pending);
   void take_neighbours(std::size_t first);
   [[noreturn]] void fail(const IoCompletion& done, const Pending& pending) const;
@@ -60,6 +62,7 @@ class SlabIo {
   std::vector<IoCompletion> done_;
   std::vector<std::pair<FrameId, IoRequest::Op>> finished_;
   unsigned outstanding_ = 0;
+  unsigned most_ = 0;
   std::uint64_t bytes_[2] = {0, 0};
 };
 

@@ -267,7 +267,7 @@ void StoreEngine::run() {
 }
 
 void StoreEngine::wait_for_io(bool busy) {
-  slab_io_->submit();
+  slab_io_->submit(relaxed() ? options_.relaxed_queue_depth : options_.queue_depth);
   Sleep sleep = Sleep::kAwake;
   if (!busy) {
     // Whoever hands something over after this sees the flag and wakes the engine; what came before is seen here.
@@ -297,13 +297,16 @@ void StoreEngine::wait_for_io(bool busy) {
   sleep_ = Sleep::kAwake;
 }
 
-// While steps wait for a worker, nobody waits for the engine: completions are left to pile up, and so are leases given
+// Steps wait for a worker, and no other rank's step may be waiting for a record of this one.
+bool StoreEngine::relaxed() const {
+  return options_.workers > 0 && leases_out_ > options_.workers + 1 && serving_ == 0;
+}
+
+// Then nobody waits for the engine: completions are left to pile up, and so are leases given
 // back, until half of those steps are gone. Every wake-up less is a worker that is not interrupted.
 bool StoreEngine::may_rest() {
-  const std::uint32_t out = leases_out_;
-  // Other ranks' workers may be waiting.
-  const bool enough = options_.workers > 0 && out > options_.workers + 1 && !slab_io_->queued() && serving_ == 0;
-  wake_at_ = enough ? options_.workers + (out - options_.workers) / 2 : std::numeric_limits<std::uint32_t>::max();
+  const bool enough = relaxed() && !slab_io_->queued();
+  wake_at_ = enough ? (leases_out_ + options_.workers) / 2 : std::numeric_limits<std::uint32_t>::max();
   // In a rehearsal the device plays the workers, so the engine sleeps nowhere else.
   return !rehearsal_ && (enough || slab_io_->idle());
 }

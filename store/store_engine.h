@@ -130,6 +130,7 @@ class StoreEngine {
   bool take_cold();
   bool take_peers();
   void wait_for_io(bool busy);
+  bool relaxed() const;
   bool may_rest();
   void rest();
   void settle();

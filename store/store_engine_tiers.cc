@@ -103,7 +103,7 @@ void StoreEngine::set_up(OpenMode mode) {
   arena_ = std::make_unique<Arena>(arena, layout_, budget_);
 
   DeviceOptions device;
-  device.depth = options_.queue_depth;
+  device.depth = std::max(options_.queue_depth, options_.relaxed_queue_depth);
   device.buffers = arena_->region();
   device.map_reserve_bytes =
       round_up(4 * nodes_ * std::max(record_bytes(Part::kPublic), record_bytes(Part::kPrivate)), 1 << 30);

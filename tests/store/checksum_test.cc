@@ -8,6 +8,8 @@
 #include <random>
 #include <vector>
 
+#include "store/checksum_copies.h"
+
 namespace shoal {
 namespace {
 
@@ -28,6 +30,30 @@ TEST(Checksum, IsTheLibrarysXxh3) {
       EXPECT_EQ(xxh3(bytes.data(), size, seed), XXH3_64bits_withSeed(bytes.data(), size, seed)) << size;
     }
   }
+}
+
+void expect_librarys_xxh3(const Xxh3Copy& copy) {
+  std::mt19937 random(3);
+  XXH3_state_t* const state = XXH3_createState();
+  for (const std::size_t size : kSizes) {
+    const std::vector<std::uint8_t> bytes = random_bytes(size, random);
+    EXPECT_EQ(copy.hash(bytes.data(), size, 5), XXH3_64bits_withSeed(bytes.data(), size, 5)) << size;
+    XXH3_64bits_reset_withSeed(state, 5);
+    copy.update(state, bytes.data(), size / 3);
+    copy.update(state, bytes.data() + size / 3, size - size / 3);
+    EXPECT_EQ(XXH3_64bits_digest(state), XXH3_64bits_withSeed(bytes.data(), size, 5)) << size;
+  }
+  XXH3_freeState(state);
+}
+
+TEST(Checksum, TheCopyForAvx2IsTheLibrarysXxh3) {
+  if (!__builtin_cpu_supports("avx2")) GTEST_SKIP() << "this processor has no AVX2";
+  expect_librarys_xxh3(xxh3_avx2());
+}
+
+TEST(Checksum, TheCopyForAvx512IsTheLibrarysXxh3) {
+  if (!__builtin_cpu_supports("avx512f")) GTEST_SKIP() << "this processor has no AVX-512";
+  expect_librarys_xxh3(xxh3_avx512());
 }
 
 TEST(Checksum, IsTheSameInAnyPieces) {

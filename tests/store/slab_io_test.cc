@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <random>
 #include <set>
+#include <utility>
 
 namespace shoal {
 namespace {
@@ -54,6 +55,7 @@ class Recorder final : public IoDevice {
 class SlabIoTest : public ::testing::Test {
  protected:
   static constexpr std::uint32_t kFrames = 64;
+  static constexpr unsigned kDepth = 16;
 
   SlabIoTest() {
     arena_.split(kFrames, 1);
@@ -74,7 +76,7 @@ class SlabIoTest : public ::testing::Test {
 
   MemoryBudget budget_{std::uint64_t{1} << 30};
   Arena arena_{addresses_only((kFrames + 1) * kRecord), kLayout, budget_};
-  Recorder device_{16};
+  Recorder device_{kDepth};
   FrameCache cache_{arena_, kFrames};
   Slab publics_{device_, "public.slab", OpenMode::kCreate, Part::kPublic, kRecord};
   Slab privates_{device_, "private.slab", OpenMode::kCreate, Part::kPrivate, kRecord};
@@ -86,7 +88,7 @@ TEST_F(SlabIoTest, HandsNeighboursOverTogetherInTheOrderOfTheFile) {
   SlabIo io(device_, cache_, slabs_, 16);
   const Slot slots[] = {20, 7, 3, 21, 5, 19, 4, 30};
   for (std::size_t i = 0; i < std::size(slots); ++i) io.start(IoRequest::Op::kRead, frames_[i], slots[i]);
-  io.submit();
+  io.submit(16);
   ASSERT_EQ(device_.batches.size(), 1U);
   EXPECT_THAT(slots_of(device_.batches[0]), ElementsAre(19, 20, 21, 7, 3, 4, 5, 30));
 }
@@ -96,13 +98,30 @@ TEST_F(SlabIoTest, JoinsNoReadsWithWrites) {
   io.start(IoRequest::Op::kRead, frames_[0], 5);
   io.start(IoRequest::Op::kRead, frames_[1], 9);
   io.start(IoRequest::Op::kWrite, frames_[2], 6);
-  io.submit();
+  io.submit(16);
   EXPECT_THAT(slots_of(device_.batches.at(0)), ElementsAre(5, 9, 6));
+}
+
+TEST_F(SlabIoTest, KeepsNoMoreUnderWayThanItMay) {
+  SlabIo io(device_, cache_, slabs_, 16);
+  for (Slot slot = 0; slot < 12; ++slot) io.start(IoRequest::Op::kRead, frames_[slot], 2 * slot);
+  io.submit(5);
+  ASSERT_EQ(device_.batches.size(), 1U);
+  EXPECT_EQ(device_.batches[0].size(), 5U);
+  io.submit(3);
+  EXPECT_EQ(device_.batches.size(), 1U) << "more than that are under way";
+  io.submit(8);
+  ASSERT_EQ(device_.batches.size(), 2U);
+  EXPECT_EQ(device_.batches[1].size(), 3U);
+  device_.complete();
+  io.collect(WaitMode::kPoll, [](FrameId, IoRequest::Op) {});
+  ASSERT_EQ(device_.batches.size(), 1U) << "the device gets the next ones when it is done with those before";
+  EXPECT_EQ(device_.batches[0].size(), 4U);
 }
 
 TEST_F(SlabIoTest, SubmitsEveryTransferOnceWhateverIsQueuedAndHoweverLittleTheDeviceTakes) {
   std::mt19937 random(1);
-  for (const unsigned batch : {1U, 3U, 8U}) {
+  for (const auto& [batch, most] : {std::pair{1U, 64U}, {3U, 16U}, {8U, 5U}}) {
     SlabIo io(device_, cache_, slabs_, batch);
     for (int repeat = 0; repeat < 50; ++repeat) {
       std::vector<Slot> slots(kFrames);
@@ -111,11 +130,11 @@ TEST_F(SlabIoTest, SubmitsEveryTransferOnceWhateverIsQueuedAndHoweverLittleTheDe
       std::multiset<FrameId> finished;
       for (std::uint32_t i = 0; i < kFrames; ++i) {
         io.start(random() % 4 == 0 ? IoRequest::Op::kWrite : IoRequest::Op::kRead, frames_[i], slots[i]);
-        if (random() % 8 == 0) io.submit();
+        if (random() % 8 == 0) io.submit(most);
       }
       while (!io.idle()) {
-        io.submit();
-        EXPECT_EQ(io.queued(), finished.size() + 16 < kFrames);
+        io.submit(most);
+        EXPECT_EQ(io.queued(), finished.size() + std::min(most, kDepth) < kFrames);
         for (const auto& each : device_.batches) EXPECT_LE(each.size(), batch);
         device_.complete();
         io.collect(WaitMode::kPoll, [&](FrameId frame, IoRequest::Op) { finished.insert(frame); });
