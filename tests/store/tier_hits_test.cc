@@ -18,7 +18,7 @@ TEST(TierHits, CountEveryUseOnceByTheTierThatServedIt) {
   options.directory = directory.path() / "store";
   options.layout = layout_of(20000, 20000);
   options.nodes = kNodes;
-  options.ram_bytes = StateStore::minimum_ram(options) + 40 * options.layout.state_bytes();
+  options.ram_bytes = StateStore::minimum_ram(options) + 3 * kNodes * options.layout.state_bytes();
   Model model(kNodes, options.layout);
   auto store = StateStore::create(options);
   run_both(*store, model, creation_plan(kNodes), 1, 1);
