@@ -62,12 +62,12 @@ class ResNet18 : public Network {
     phase_ = phase;
     next_parameter_ = 0;
     next_buffer_ = 0;
-    at::Tensor x = normalized(convolved(images, 1, 1)).relu_();
+    at::Tensor x = normalized(convolved(images.contiguous(at::MemoryFormat::ChannelsLast), 1, 1)).relu_();
     for (const Block& block : blocks_) {
       at::Tensor y = normalized(convolved(x, block.stride, 1)).relu_();
       y = normalized(convolved(y, 1, 1));
       const at::Tensor shortcut = block.has_shortcut() ? normalized(convolved(x, block.stride, 0)) : x;
-      x = (y + shortcut).relu_();
+      x = y.add_(shortcut).relu_();
     }
     const at::Tensor& weight = parameter();
     return at::linear(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1), weight, parameter());

@@ -120,9 +120,13 @@ TorchLearner::TorchLearner(const TorchModel& model)
       tensors.buffers.push_back(view_of(buffer_storage_, places[i], model.buffers_offset()));
     }
   }
-  TensorPlace flat;
-  flat.spec.shape = {static_cast<std::int64_t>(model.flat_size())};
-  flat_gradient_ = view_of(gradient_storage_, flat, 0);
+  for (std::size_t i = 0; i < gradients_.size(); ++i) {
+    TensorPlace gap;
+    gap.offset = places[i].offset + places[i].bytes;
+    const std::uint64_t end = i + 1 < gradients_.size() ? places[i + 1].offset : model.flat_size() * sizeof(float);
+    gap.spec.shape = {static_cast<std::int64_t>((end - gap.offset) / sizeof(float))};
+    if (gap.spec.shape[0] > 0) gradient_gaps_.push_back(view_of(gradient_storage_, gap, 0));
+  }
   parameters_ = tensors.parameters;
   network_ = model.make_network(tensors);
 }
@@ -144,10 +148,14 @@ at::Tensor TorchLearner::device_gradient(NodeId node, std::uint64_t step, const 
   const auto slopes = torch::autograd::grad({loss}, parameters_, {}, /*retain_graph=*/false, /*create_graph=*/false,
                                             /*allow_unused=*/true);
   const at::NoGradGuard no_grad;
-  flat_gradient_.zero_();  // the gaps, and parameters that the network does not use
   for (std::size_t i = 0; i < slopes.size(); ++i) {
-    if (slopes[i].defined()) gradients_[i].copy_(slopes[i]);
+    if (slopes[i].defined()) {
+      gradients_[i].copy_(slopes[i]);
+    } else {
+      gradients_[i].zero_();  // the network does not use this parameter
+    }
   }
+  for (const at::Tensor& gap : gradient_gaps_) gap.zero_();
   return loss.detach();
 }
 

@@ -71,7 +71,7 @@ class TorchLearner : public Learner {
   c10::Storage gradient_storage_;
   std::vector<at::Tensor> parameters_;
   std::vector<at::Tensor> gradients_;
-  at::Tensor flat_gradient_;
+  std::vector<at::Tensor> gradient_gaps_;
   std::unique_ptr<Network> network_;
 };
 
