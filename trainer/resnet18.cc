@@ -62,7 +62,7 @@ class ResNet18 : public Network {
     phase_ = phase;
     next_parameter_ = 0;
     next_buffer_ = 0;
-    at::Tensor x = normalized(convolved(images.contiguous(at::MemoryFormat::ChannelsLast), 1, 1)).relu_();
+    at::Tensor x = normalized(convolved(images, 1, 1)).relu_();
     for (const Block& block : blocks_) {
       at::Tensor y = normalized(convolved(x, block.stride, 1)).relu_();
       y = normalized(convolved(y, 1, 1));
