@@ -121,7 +121,8 @@ void declare(OptionSet& set, BenchOptions& o, std::vector<std::string>& verbs) {
   set.whole("warmup", o.warmup, "Rounds before them that are not measured");
   set.whole("seed", o.seed, "Of contents and graph");
   set.whole("threads", o.threads, "Worker threads, besides the store's own", 1, 256);
-  set.whole("queue-depth", o.queue_depth, "Shoal: requests in flight; also fio's depth", 1, 4096);
+  set.whole("queue-depth", o.queue_depth,
+            "Shoal: requests in flight, more while steps wait for a thread; also fio's depth", 1, 4096);
   set.whole("submit-batch", o.submit_batch, "Shoal: requests per system call, at most", 1, 4096);
   set.size("prefetch-bytes", o.prefetch_bytes, 0, "Shoal: read ahead of use, at most [the store's choice]");
   set.size("warm-bytes", o.warm_bytes, kUnlimited,

@@ -1,5 +1,6 @@
 #include "bench/child_process.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -124,6 +125,15 @@ class Child {
   pid_t pid_;
 };
 
+// In a child.
+[[noreturn]] void become(const std::vector<std::string>& arguments) {
+  std::vector<char*> argv;
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  ::execvp(argv[0], argv.data());
+  ::_exit(127);
+}
+
 pid_t checked_fork() {
   std::fflush(nullptr);
   const pid_t pid = ::fork();
@@ -206,17 +216,13 @@ nlohmann::json run_in_child(const ChildTask& task) {
 
 std::string run_program(const std::vector<std::string>& arguments) {
   throw_if_interrupted();
-  std::vector<char*> argv;
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
   Pipe output = make_pipe();
   const pid_t pid = checked_fork();
   if (pid == 0) {
     ::dup2(output.in.get(), STDOUT_FILENO);
     output.in.close();
     output.out.close();
-    ::execvp(argv[0], argv.data());
-    ::_exit(127);
+    become(arguments);
   }
   Child child(pid);
   output.in.close();
@@ -231,6 +237,25 @@ std::string run_program(const std::vector<std::string>& arguments) {
   }
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) throw Error(fmt::format("'{}' failed: {}", arguments[0], text));
   return text;
+}
+
+ProgramBeside::ProgramBeside(const std::vector<std::string>& arguments) : pid_(checked_fork()) {
+  if (pid_ != 0) return;
+  const int nowhere = ::open("/dev/null", O_RDWR);
+  ::dup2(nowhere, STDOUT_FILENO);
+  ::dup2(nowhere, STDERR_FILENO);
+  become(arguments);
+}
+
+bool ProgramBeside::runs() {
+  int status = 0;
+  if (pid_ < 0 || ::waitpid(pid_, &status, WNOHANG) == 0) return pid_ >= 0;
+  pid_ = -1;
+  return false;
+}
+
+ProgramBeside::~ProgramBeside() {
+  if (pid_ >= 0) const Child ended(pid_);
 }
 
 void throw_on_interrupt() {

@@ -2,6 +2,8 @@
 // does not take the other engines' results along.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -26,6 +28,19 @@ nlohmann::json run_in_child(const ChildTask& task);
 
 // Runs a program to its end and returns what it printed on stdout. Error when it can't be started or fails.
 std::string run_program(const std::vector<std::string>& arguments);
+
+// A program that runs beside the caller until this goes; what it prints is lost.
+class ProgramBeside {
+ public:
+  explicit ProgramBeside(const std::vector<std::string>& arguments);
+  ProgramBeside(const ProgramBeside&) = delete;
+  ProgramBeside& operator=(const ProgramBeside&) = delete;
+  ~ProgramBeside();
+  bool runs();
+
+ private:
+  pid_t pid_;
+};
 
 // From now on SIGINT and SIGTERM make the functions above throw, so that temporary files are removed on the way out.
 void throw_on_interrupt();

@@ -32,16 +32,39 @@ Fio::~Fio() {
 
 FioSample Fio::measure(double read_share) const { return {run("rand", read_share), run("", read_share)}; }
 
-double Fio::run(const char* pattern, double read_share) const {
+std::vector<std::string> Fio::at_rates(double read, double written) const {
+  constexpr std::uint64_t kDay = 86'400;
+  std::vector<std::string> words = command("rand", read / (read + written), kDay);
+  words.push_back(fmt::format("--rate={:.0f},{:.0f}", read, written));
+  return words;
+}
+
+std::vector<std::string> Fio::command(const std::string& pattern, double read_share, std::uint64_t seconds) const {
   const long percent = std::lround(read_share * 100);
   const std::string kind = percent >= 100 ? "read" : percent <= 0 ? "write" : "rw";
   // fio writes "rw" and "randrw", but "randread".
-  const std::string output = run_program(
-      {"fio", "--name=yardstick", "--filename=" + file_.string(), fmt::format("--rw={}{}", pattern, kind),
-       fmt::format("--rwmixread={}", percent), fmt::format("--bs={}", options_.block_bytes), "--direct=1",
-       "--ioengine=io_uring", "--fixedbufs=1", "--registerfiles=1", fmt::format("--iodepth={}", options_.depth),
-       fmt::format("--size={}", options_.file_bytes), "--time_based", fmt::format("--runtime={}", options_.seconds),
-       "--norandommap", "--randrepeat=0", "--output-format=json"});
+  return {"fio",
+          "--name=yardstick",
+          "--filename=" + file_.string(),
+          fmt::format("--rw={}{}", pattern, kind),
+          fmt::format("--rwmixread={}", percent),
+          fmt::format("--bs={}", options_.block_bytes),
+          "--direct=1",
+          "--ioengine=io_uring",
+          "--fixedbufs=1",
+          "--registerfiles=1",
+          fmt::format("--iodepth={}", options_.depth),
+          fmt::format("--size={}", options_.file_bytes),
+          "--time_based",
+          fmt::format("--runtime={}", seconds),
+          "--norandommap",
+          "--randrepeat=0"};
+}
+
+double Fio::run(const char* pattern, double read_share) const {
+  std::vector<std::string> words = command(pattern, read_share, options_.seconds);
+  words.emplace_back("--output-format=json");
+  const std::string output = run_program(words);
   try {
     const nlohmann::json job = nlohmann::json::parse(output).at("jobs").at(0);
     return job.at("read").at("bw_bytes").get<double>() + job.at("write").at("bw_bytes").get<double>();

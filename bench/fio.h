@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
 
 namespace shoal::bench {
 
@@ -32,9 +34,12 @@ class Fio {
   ~Fio();  // removes the file
 
   FioSample measure(double read_share) const;  // read_share: of the bytes, 0 to 1
+  // The words of a command that moves so many bytes a second, at random, until it is ended.
+  std::vector<std::string> at_rates(double read, double written) const;
 
  private:
   double run(const char* pattern, double read_share) const;
+  std::vector<std::string> command(const std::string& pattern, double read_share, std::uint64_t seconds) const;
 
   FioOptions options_;
   std::filesystem::path file_;

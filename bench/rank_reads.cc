@@ -51,8 +51,9 @@ class Reader {
   ~Reader() { reads_.set_wake({}); }
 
   // Both ranks, before each time that all records are read: they stay where they are for a round, as in a run with RAM
-  // for all of them.
+  // for all of them. The other rank may still be reading in the round before.
   void begin_round() {
+    ranks_.barrier();
     ++round_;
     for (NodeId node = 0; node < kRecords; ++node) {
       DirectoryEntry& entry = reads_.directory()[node];
@@ -104,8 +105,8 @@ class Reader {
     });
   }
 
-  // As many as a run of LeNet-5 reads ahead (18 MiB of records), which is what it has on their way when it waits for
-  // its neighbours. One that does not has 7 as a rule.
+  // 18 MiB of records: a run of LeNet-5 reads 12 to 32 ahead, and has them on their way when it waits for its
+  // neighbours. One that does not has 7 as a rule.
   static constexpr NodeId kFrames = 72;
 
  private:
@@ -123,7 +124,7 @@ class Reader {
   std::atomic<bool> woken_{false};
 };
 
-// Then the other rank's communication thread looks around as rarely as in a run whose main thread is computing.
+// Then the other rank's communication thread naps as long as it does while something is under way.
 void let_it_settle() { std::this_thread::sleep_for(std::chrono::milliseconds(50)); }
 
 }  // namespace

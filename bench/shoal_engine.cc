@@ -29,6 +29,7 @@ StoreOptions store_options(const EngineOptions& options, IoEngine io) {
   result.queue_depth = options.queue_depth;
   result.submit_batch = options.submit_batch;
   result.prefetch_bytes = options.prefetch_bytes;
+  result.workers = options.threads;
   return result;
 }
 

@@ -12,10 +12,12 @@
 #include "bench/bench_directory.h"
 #include "bench/child_process.h"
 #include "bench/command_line.h"
+#include "bench/fio.h"
 #include "bench/measurement.h"
 #include "bench/train_run.h"
 #include "store/error.h"
 #include "store/size_text.h"
+#include "store/types.h"
 
 namespace shoal::bench {
 namespace {
@@ -30,12 +32,16 @@ constexpr const char* kDescription =
   in-ram     shoal-train with RAM for all of the state
   1/16       shoal-train with --ram a sixteenth of the state: frames, tables, data set and all; or, for a few large
              models, with RAM for a step of every worker
+  in-ram+fio the same as in-ram, with fio beside it, which moves as many bytes a second from and to the same disk as the
+             1/16 of that turn or the one before: what moving them costs on this machine, whoever does it
   in-ram-libtorch, 1/16-libtorch (lenet5)
              the same two with the model as TorchScript: LibTorch's kernels instead of Shoal's own for LeNet-5
 
 All are run --repeats times in turn, in this order and in the other one, each after a rest of --rest seconds: a virtual
 machine gives gigabytes that a run has freed back to its host, and the next run is slower meanwhile. The figures are
 medians of node-steps a second, and their ratios.)";
+
+constexpr const char* kBesideFio = "in-ram+fio";
 
 struct Options {
   BareLoopOptions loop;
@@ -89,13 +95,30 @@ std::uint64_t ram_for_a_sixteenth(const Options& options, const std::filesystem:
   return std::max(state * options.loop.nodes / 16, workers);
 }
 
+// `moved`: the summary of the run that moved the bytes.
+Measurement beside_fio(const Options& options, const std::filesystem::path& directory, const Json& moved) {
+  FioOptions fio_options;
+  fio_options.directory = directory;
+  fio_options.file_bytes = std::uint64_t{2} << 30;
+  const std::uint64_t record_bytes = moved["state_bytes_per_node"].get<std::uint64_t>() / 2;
+  fio_options.block_bytes = std::min<std::uint64_t>(record_bytes / kBlockBytes * kBlockBytes, 1 << 20);
+  // With creation and inspection, which move fewer bytes a second than rounds: fio is favoured by some 4 %.
+  const double seconds = moved["wall_seconds"].get<double>();
+  const Fio fio(fio_options);
+  ProgramBeside beside(
+      fio.at_rates(moved["bytes_read"].get<double>() / seconds, moved["bytes_written"].get<double>() / seconds));
+  const Measurement result = shoal_train(options, options.loop.model, directory / "run", "16GiB");
+  if (!beside.runs()) throw Error("fio ended before the run beside it did; look at what fio itself says");
+  return result;
+}
+
 int run(const Options& options) {
   throw_on_interrupt();
   const BenchDirectory directory(options.directory);
   const std::filesystem::path folder = directory.path() / "run";
   const std::uint64_t small = ram_for_a_sixteenth(options, folder);
 
-  std::vector<std::string> names = {"libtorch", "bare", "in-ram", "1/16"};
+  std::vector<std::string> names = {"libtorch", "bare", "in-ram", "1/16", kBesideFio};
   std::string script;
   if (options.loop.model == "lenet5") {
     names.insert(names.end(), {"in-ram-libtorch", "1/16-libtorch"});
@@ -112,6 +135,10 @@ int run(const Options& options) {
     return !options.runs.empty() && std::find(options.runs.begin(), options.runs.end(), name) == options.runs.end();
   });
   if (names.empty()) throw Error("--runs: there is none of that name for this model", ExitCode::kUsage);
+  const auto has = [&](const char* name) { return std::ranges::find(names, name) != names.end(); };
+  if (has(kBesideFio) && !has("1/16")) {
+    throw Error("--runs: in-ram+fio moves what 1/16 moves; name that one too", ExitCode::kUsage);
+  }
   const std::string little = fmt::format("{}B", small);
   std::map<std::string, std::vector<double>> speeds;
   std::map<std::string, Json> summaries;
@@ -121,9 +148,10 @@ int run(const Options& options) {
       ::sleep(options.rest_seconds);  // an interruption ends it, and the run behind it
       const std::string& model = name.ends_with("-libtorch") ? script : options.loop.model;
       const Measurement result =
-          name == "libtorch" ? in_child(libtorch_loop, options.loop)
-          : name == "bare"   ? in_child(learner_loop, options.loop)
-                             : shoal_train(options, model, folder, name.starts_with("in-ram") ? "16GiB" : little);
+          name == "libtorch"   ? in_child(libtorch_loop, options.loop)
+          : name == "bare"     ? in_child(learner_loop, options.loop)
+          : name == kBesideFio ? beside_fio(options, directory.path(), summaries["1/16"])
+                               : shoal_train(options, model, folder, name.starts_with("in-ram") ? "16GiB" : little);
       speeds[name].push_back(result.speed);
       summaries[name] = result.summary;
       fmt::print(stderr, "{}/{} {:<16} {:8.1f} node-steps/s\n", repeat + 1, options.repeats, name, result.speed);
@@ -139,7 +167,7 @@ int run(const Options& options) {
     const auto [least, most] = std::minmax_element(speeds[name].begin(), speeds[name].end());
     Json result = {{"name", name}, {"node_steps_per_second", median(speeds[name])}, {"least", *least}, {"most", *most}};
     const char* const in_ram = name.ends_with("-libtorch") ? "in-ram-libtorch" : "in-ram";
-    for (const char* reference : {"libtorch", "bare", in_ram}) {
+    for (const char* reference : {"libtorch", "bare", in_ram, kBesideFio}) {
       if (!speeds.contains(reference)) continue;
       // Run by run, so that a slow minute of the machine hits both.
       std::vector<double> ratios;
@@ -155,8 +183,8 @@ int run(const Options& options) {
     fmt::print("{}\n", report.dump(2));
     return 0;
   }
-  fmt::print("{:<16}{:>14}{:>22}{:>13}{:>9}{:>11}{:>12}{:>12}\n", "", "node-steps/s", "least .. most", "to libtorch",
-             "to bare", "to in-ram", "read", "written");
+  fmt::print("{:<16}{:>14}{:>22}{:>13}{:>9}{:>11}{:>15}{:>12}{:>12}\n", "", "node-steps/s", "least .. most",
+             "to libtorch", "to bare", "to in-ram", "to in-ram+fio", "read", "written");
   for (const Json& result : report["results"]) {
     const auto bytes = [&](const char* key) {
       return result.contains(key) ? size_text(result[key].get<std::uint64_t>()) : std::string("-");
@@ -164,10 +192,11 @@ int run(const Options& options) {
     const auto ratio = [&](const char* key) {
       return result.contains(key) ? fmt::format("{:.3f}", result[key].get<double>()) : std::string("-");
     };
-    fmt::print("{:<16}{:>14.1f}{:>22}{:>13}{:>9}{:>11}{:>12}{:>12}\n", result["name"].get<std::string>(),
+    fmt::print("{:<16}{:>14.1f}{:>22}{:>13}{:>9}{:>11}{:>15}{:>12}{:>12}\n", result["name"].get<std::string>(),
                result["node_steps_per_second"].get<double>(),
                fmt::format("{:.1f} .. {:.1f}", result["least"].get<double>(), result["most"].get<double>()),
-               ratio("to libtorch"), ratio("to bare"), ratio("to in-ram"), bytes("bytes_read"), bytes("bytes_written"));
+               ratio("to libtorch"), ratio("to bare"), ratio("to in-ram"), ratio("to in-ram+fio"), bytes("bytes_read"),
+               bytes("bytes_written"));
   }
   return 0;
 }

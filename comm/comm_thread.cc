@@ -2,12 +2,14 @@
 
 #include <sched.h>
 #include <sys/prctl.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
 
+#include "comm/busy_looks.h"
 #include "comm/communicator.h"
 #include "comm/launch.h"
 #include "comm/mpi_error.h"
@@ -17,7 +19,6 @@ namespace shoal {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 
 // How long the thread naps when a look around found nothing: doubled each time, up to the first where something is
 // under way, to the second where not.
@@ -25,10 +26,12 @@ constexpr auto kShortestNap = 10us;
 constexpr auto kLongestNapExpecting = 200us;
 constexpr auto kLongestNap = 4000us;
 constexpr unsigned kMostLooks = 2000;
-// MPI does not say when a look has moved bytes that others read here; over TCP nothing but looks does. One that takes
-// this much longer than the quickest has, and more are waiting: with naps meanwhile another host reads at 1.4 GB/s
-// instead of 3.8.
-constexpr auto kBusyLook = 20us;
+
+std::chrono::nanoseconds processor_time() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
 
 unsigned sharing(const cpu_set_t& own, const std::vector<cpu_set_t>& ranks) {
   return static_cast<unsigned>(std::count_if(ranks.begin(), ranks.end(), [&](const cpu_set_t& each) {
@@ -164,11 +167,11 @@ void CommThread::start() {
 void CommThread::loop() {
   auto nap = std::chrono::microseconds(kShortestNap);
   unsigned looks = 0;  // that found nothing, in a row
-  auto quickest = Clock::duration::max();
+  BusyLooks looks_so_far;
   std::vector<std::shared_ptr<Task>> tasks;
   for (;;) {
     kicked_ = false;
-    const Clock::time_point begin = Clock::now();
+    const auto begin = processor_time();
     {
       const std::scoped_lock lock(mutex_);
       tasks.insert(tasks.end(), new_tasks_.begin(), new_tasks_.end());
@@ -187,11 +190,9 @@ void CommThread::loop() {
       expecting |= service->expecting();
     }
     hear();
-    const Clock::duration took = Clock::now() - begin;
-    quickest = std::min(quickest, took);
-    if (moved || took > kBusyLook + 4 * quickest) {
+    if (moved) looks = 0;
+    if (looks_so_far.busy(processor_time() - begin) || moved) {
       nap = kShortestNap;
-      looks = 0;
       continue;
     }
     // A collective goes on by being polled, and whoever asked for it waits.

@@ -35,7 +35,7 @@ class FarDirectories {
 
   // Null: not read in this round.
   const ListedRecord* find(unsigned rank, NodeId node, std::uint64_t round) const;
-  // Starts to read the piece with that entry; take() when it is there.
+  // Starts to read the piece with that entry; take_piece() when it is there.
   void get_piece(unsigned rank, NodeId node, std::uint32_t slot, MPI_Request* request);
   const ListedRecord& take_piece(unsigned rank, NodeId node, std::uint64_t round, std::uint32_t slot);
   // That entry alone, as it is now; not kept.

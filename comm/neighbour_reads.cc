@@ -52,8 +52,14 @@ NeighbourReads::NeighbourReads(Communicator& ranks, ArenaWindow& window, Setup s
     messages_ = std::make_unique<RankMessages>();
     return true;
   });
-  ranks_.barrier();  // all directories are empty, and all listen
-  ranks_.add(this);
+  try {
+    ranks_.barrier();  // all directories are empty, and all listen
+    ranks_.add(this);
+  } catch (...) {
+    // Its calls are the communication thread's, which may be the one that failed; the process ends.
+    static_cast<void>(messages_.release());
+    throw;
+  }
 }
 
 NeighbourReads::~NeighbourReads() {

@@ -25,10 +25,10 @@ int open_retrying(const std::filesystem::path& path, int flags) {
 }
 
 // Reads that update the time of the last one wait for the file system's journal now and then, and were 3 % of the
-// engine's time. Only a file's owner may do without.
+// engine's time. Only a file's owner may do without, and not on every file system.
 int open_untimed(const std::filesystem::path& path, int flags) {
   const int fd = open_retrying(path, flags | O_NOATIME);
-  return fd < 0 && errno == EPERM ? open_retrying(path, flags) : fd;
+  return fd < 0 && (errno == EPERM || errno == EINVAL) ? open_retrying(path, flags) : fd;
 }
 
 // A new file is lost in a power failure until its directory is on disk, however often the file itself is synced.

@@ -12,10 +12,11 @@ Xxh3Copy best_copy() {
   __builtin_cpu_init();
   if (__builtin_cpu_is("amd") && __builtin_cpu_supports("avx512f")) return xxh3_avx512();
   if (__builtin_cpu_supports("avx2")) return xxh3_avx2();
-  return {[](const void* data, std::size_t bytes, std::uint64_t seed) { return XXH3_64bits_withSeed(data, bytes, seed); },
-          [](void* state, const void* data, std::size_t bytes) {
-            XXH3_64bits_update(static_cast<XXH3_state_t*>(state), data, bytes);
-          }};
+  return {
+      [](const void* data, std::size_t bytes, std::uint64_t seed) { return XXH3_64bits_withSeed(data, bytes, seed); },
+      [](void* state, const void* data, std::size_t bytes) {
+        XXH3_64bits_update(static_cast<XXH3_state_t*>(state), data, bytes);
+      }};
 }
 
 const Xxh3Copy kXxh3 = best_copy();

@@ -22,10 +22,10 @@ constexpr std::uint64_t kMostFlights = 64;
 // The ring, the request queue, and what the C++ library keeps around them; measured at well below this.
 constexpr std::uint64_t kIoBytes = 1 << 20;
 // Deep enough for a queue of 16 records of a LeNet-5 and what the workers hold. Where it is a small part of the RAM,
-// more, which lets the engine rest while the workers use it up. Rounds of a run of LeNet-5 with a sixteenth of its state
-// in RAM, odd ones with the second, even ones with the first, 14 of each: 3 % shorter with 24 MiB than with 18, 1 % with
-// 36 than with 24. Where it costs next to nothing, deeper: file systems pause now and then for tens of milliseconds,
-// when they are filled for the first time.
+// more, which lets the engine rest while the workers use it up. Rounds of a run of LeNet-5 with a sixteenth of its
+// state in RAM, odd ones with the second, even ones with the first, 14 of each: 3 % shorter with 24 MiB than with 18, 1
+// % with 36 than with 24. Where it costs next to nothing, deeper: file systems pause now and then for tens of
+// milliseconds, when they are filled for the first time.
 constexpr std::uint64_t kPrefetchBytes = 12 << 20;
 constexpr std::uint64_t kRestfulPrefetchBytes = 32 << 20;
 constexpr std::uint64_t kMostPrefetchBytes = 64 << 20;

@@ -267,7 +267,7 @@ void StoreEngine::run() {
 }
 
 void StoreEngine::wait_for_io(bool busy) {
-  slab_io_->submit(relaxed() ? options_.relaxed_queue_depth : options_.queue_depth);
+  slab_io_->submit(relaxed() ? std::max(options_.queue_depth, options_.relaxed_queue_depth) : options_.queue_depth);
   Sleep sleep = Sleep::kAwake;
   if (!busy) {
     // Whoever hands something over after this sees the flag and wakes the engine; what came before is seen here.
@@ -302,8 +302,8 @@ bool StoreEngine::relaxed() const {
   return options_.workers > 0 && leases_out_ > options_.workers + 1 && serving_ == 0;
 }
 
-// Then nobody waits for the engine: completions are left to pile up, and so are leases given
-// back, until half of those steps are gone. Every wake-up less is a worker that is not interrupted.
+// While it is relaxed, nobody waits for the engine: completions are left to pile up, and so are leases given back,
+// until half of the steps that wait are gone. Every wake-up less is a worker that is not interrupted.
 bool StoreEngine::may_rest() {
   const bool enough = relaxed() && !slab_io_->queued();
   wake_at_ = enough ? (leases_out_ + options_.workers) / 2 : std::numeric_limits<std::uint32_t>::max();

@@ -51,12 +51,12 @@ struct StoreOptions {
   unsigned rounds_ahead = 2;  // rounds that may be planned and not yet ended, the running one included
 
   IoEngine io = IoEngine::kAuto;
-  unsigned queue_depth = 16;  // requests in flight: more is slower, and fewer
+  unsigned queue_depth = 16;  // requests in flight; with more or fewer a step waits longer for its own
   // While steps wait for a worker nobody waits for the device, and the engine need not be woken to feed it.
   unsigned relaxed_queue_depth = 64;
-  unsigned submit_batch = 32;        // requests handed to the device in one system call, at most
-  unsigned workers = 0;              // threads that hold a lease each; 0: not known, so every lease is urgent
-  std::uint64_t prefetch_bytes = 0;  // read ahead of use, at most; 0: as --tune found best (see default_prefetch_bytes)
+  unsigned submit_batch = 32;           // requests handed to the device in one system call, at most
+  unsigned workers = 0;                 // threads that hold a lease each; 0: not known, so every lease is urgent
+  std::uint64_t prefetch_bytes = 0;     // read ahead of use, at most; 0: what MemoryPlan finds right for the RAM
   std::uint64_t cold_memory_bytes = 0;  // RocksDB's share; 0: a 32nd of what is of use, within [minimum, 64 MiB]
 
   // Memory for the arena that the owner brings (an MPI window, pinned memory); empty: the store maps its own.
