@@ -320,6 +320,19 @@ TEST_F(TrainCli, CountsByTierWhereRecordsWereFound) {
   EXPECT_EQ(sum(ranks), kUses - 2 * summary_of(here_.path() / "ranks")["partition"]["cut_edges"].get<std::uint64_t>());
 }
 
+TEST_F(TrainCli, CountsAllNodesThatActAlsoWhereTheyHaveOneModel) {
+  for (const unsigned ranks : {1U, 2U}) {
+    const auto out = fmt::format("run{}", ranks);
+    const Arguments how = {"--algorithm", "allreduce", "--local-steps", "2"};
+    ASSERT_TRUE(run_to_summary(ring_ + how, here_.path(), out, on_ranks(ranks)).is_object());
+    for (const nlohmann::json& line : metrics_of(here_.path() / out)) {
+      EXPECT_EQ(line["acting"], 8);
+      EXPECT_EQ(line["trained"], 8);
+      EXPECT_EQ(line["node_steps"], 16);
+    }
+  }
+}
+
 TEST_F(TrainCli, QuietSaysNothingButTheSummary) {
   const Outcome outcome = run(ring_);
   EXPECT_EQ(outcome.code, 0);
