@@ -129,7 +129,7 @@ PlanSection a_round(const RunPlan& plan) {
   const auto add = [&](const char* key, const char* label, double value, Unit unit, std::string formula) {
     section.lines.push_back({"round", key, label, value, unit, std::move(formula)});
   };
-  add("acting", "nodes that act", round.steps, Unit::kCount, "mean of the rehearsed rounds");
+  add("acting", "nodes that act", round.steps * run.nodes_per_step(), Unit::kCount, "mean of the rehearsed rounds");
   add("node_steps", "local steps", round.local_steps, Unit::kCount, "of the nodes that train");
   add("bytes_read", "read from disk", round.bytes_read, Unit::kBytes,
       fmt::format("{:.0f} public misses x {} B, {:.0f} private x {} B (first uses of zeros are free)", round.misses[0],

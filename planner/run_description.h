@@ -102,6 +102,8 @@ struct RunDescription {
 
   std::uint64_t guests() const { return store.guests; }
   std::uint64_t records() const { return store.nodes; }
+  // That act in a step of this rank. Where one record stands for all of them, ranks divide them among themselves.
+  double nodes_per_step() const { return split || records() == nodes ? 1 : 1.0 * nodes / ranks; }
 };
 
 // What a sweep or a piece of advice asks for instead of what the user gave.

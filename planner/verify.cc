@@ -70,10 +70,7 @@ void add_rounds(Figures& figures, const RunPlan& plan, const nlohmann::json& lin
     }
     return sum / static_cast<double>(lines.size() - first) / plan.run.ranks;
   };
-  // Ranks that all have the one record make its step together.
-  const double acting = mean("/acting") * (plan.run.split ? 1 : plan.run.ranks);
-  figures["round.acting"] = acting;
-  for (const char* key : {"node_steps", "bytes_read", "bytes_written", "neighbour_reads"}) {
+  for (const char* key : {"acting", "node_steps", "bytes_read", "bytes_written", "neighbour_reads"}) {
     figures[std::string("round.") + key] = mean(std::string("/") + key);
   }
   figures["round.cold_bytes_read"] = mean("/cold_records_read");

@@ -25,7 +25,7 @@ std::unique_ptr<Model> make_model(const ModelOptions& options) {
 
 std::string model_choices() {
   return "lenet5, resnet18, mlp:PIXELS-...-CLASSES (mlp:784-128-10), quadratic[:D[:ZETA[:SIGMA]]], script:FILE (a "
-         "TorchScript file: images in, logits out)";
+         "TorchScript file: images in, logits out; float32 parameters, no shared tensors)";
 }
 
 }  // namespace shoal

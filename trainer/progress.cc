@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "store/error.h"
@@ -19,8 +20,9 @@ Progress::Progress(Talk talk, const std::filesystem::path& log) : talk_(talk), t
   if (log.empty()) return;
   std::error_code error;
   std::filesystem::create_directories(log.parent_path(), error);
+  errno = 0;
   log_.open(log, std::ios::app);
-  if (!log_) throw Error(fmt::format("--log-dir: cannot write {}", log.string()));
+  if (!log_) throw Error(fmt::format("--log-dir: cannot write {}: {}", log.string(), errno_text(errno)));
 }
 
 void Progress::log(const std::string& line) {

@@ -27,6 +27,7 @@ std::string first_line(const char* text) {
   return all.substr(0, all.find('\n'));
 }
 
+// What takes a byte is kept as one; the module sees it as what it is (ScriptNetwork).
 DType dtype_of(const std::string& file, const std::string& name, c10::ScalarType type) {
   switch (type) {
     case c10::kFloat: return DType::kFloat32;
@@ -35,12 +36,13 @@ DType dtype_of(const std::string& file, const std::string& name, c10::ScalarType
     case c10::kBFloat16: return DType::kBFloat16;
     case c10::kInt: return DType::kInt32;
     case c10::kLong: return DType::kInt64;
-    case c10::kByte: return DType::kUInt8;
+    case c10::kByte:
+    case c10::kBool:
+    case c10::kChar: return DType::kUInt8;
     default:
-      refuse(file,
-             fmt::format("the buffer '{}' is of type {}, which Shoal does not store; float32, int64 and uint8 are "
-                         "among those it does",
-                         name, toString(type)));
+      refuse(file, fmt::format("the buffer '{}' is of type {}, which Shoal does not store; floats, bool, int8, uint8, "
+                               "int32 and int64 it does",
+                               name, toString(type)));
   }
 }
 
@@ -131,7 +133,10 @@ class ScriptNetwork : public Network {
       // Detached is the same memory without a gradient: what the file froze stays as it is.
       replace(module_, name, tensor.requires_grad() ? tensors.parameters[i] : tensors.parameters[i].detach());
     }
-    for (std::size_t i = 0; i < own.buffers.size(); ++i) replace(module_, own.buffers[i].name, tensors.buffers[i]);
+    for (std::size_t i = 0; i < own.buffers.size(); ++i) {
+      const auto& [name, tensor] = own.buffers[i];
+      replace(module_, name, tensors.buffers[i].view(tensor.scalar_type()));
+    }
   }
 
   at::Tensor logits(const at::Tensor& images, Phase phase) override {

@@ -12,7 +12,7 @@
 namespace shoal {
 namespace {
 
-std::filesystem::path fill_in(const std::filesystem::path& pattern, const RankNumbers& rank) {
+std::filesystem::path fill_in(const char* flag, const std::filesystem::path& pattern, const RankNumbers& rank) {
   std::string text = pattern.string();
   const std::pair<std::string, std::string> words[] = {
       {"{rank}", std::to_string(rank.rank)}, {"{local_rank}", std::to_string(rank.local_rank)}, {"{host}", rank.host}};
@@ -22,8 +22,9 @@ std::filesystem::path fill_in(const std::filesystem::path& pattern, const RankNu
     }
   }
   if (const std::size_t open = text.find('{'); open != std::string::npos) {
-    throw Error(fmt::format("{}: only {{rank}}, {{local_rank}} and {{host}} can stand in braces", pattern.string()),
-                ExitCode::kUsage);
+    throw Error(
+        fmt::format("{} {}: only {{rank}}, {{local_rank}} and {{host}} can stand in braces", flag, pattern.string()),
+        ExitCode::kUsage);
   }
   std::filesystem::path path = std::filesystem::absolute(text).lexically_normal();
   return rank.size == 1 ? path : path / fmt::format("rank-{}-of-{}", rank.rank, rank.size);
@@ -45,8 +46,8 @@ RankNumbers RankNumbers::of(const Communicator& ranks) {
 
 StorePlace store_place(const TrainOptions& options, const RankNumbers& rank) {
   StorePlace place;
-  place.store = fill_in(options.store, rank);
-  if (!options.cold.empty()) place.cold = fill_in(options.cold, rank);
+  place.store = fill_in("--store", options.store, rank);
+  if (!options.cold.empty()) place.cold = fill_in("--cold", options.cold, rank);
   return place;
 }
 

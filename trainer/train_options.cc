@@ -122,7 +122,7 @@ void declare_computation(OptionSet& set, TrainOptions& o) {
   only_for_adam(set.real("beta2", o.optimizer.beta2, kBelowOne, "adam, adamw"));
   only_for_adam(set.real("epsilon", o.optimizer.epsilon, kAboveZero, "adam, adamw"));
   set.whole("intra-op", o.intra_op, "Threads within one node's step: for few, large models", 1, 256);
-  set.text("device", o.device, "cpu, cuda, cuda:N");
+  set.text("device", o.device, "cpu, cuda, cuda:N (with --threads 1 its copies and its computing take turns)");
   set.choice("async", o.pace, {{"rounds", Pace::kRounds}, {"free", Pace::kFree}},
              "Ranks: all at the end of each round (rounds: same bits every time), or each at its own pace with the "
              "newest models of the others (free: not reproducible)");

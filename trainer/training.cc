@@ -360,9 +360,11 @@ void Training::train(const Item& item) {
         own_figures.warning.empty() ? "the loss is not a number any more; try a smaller --lr" : own_figures.warning);
     progress_.warn(warning_);
   }
+  // Where one record stands for all nodes, its step is that of all.
+  const std::uint64_t nodes_per_step = options_.nodes / experiment_.algorithm->records();
   line_ = {{"round", item.round},
-           {"acting", report.steps},
-           {"trained", figures.trained},
+           {"acting", report.steps * nodes_per_step},
+           {"trained", figures.trained * nodes_per_step},
            {"node_steps", figures.node_steps},
            {"loss", json_number(loss)},
            {"learning_rate", learning_rate},

@@ -64,6 +64,17 @@ TEST_F(TrainCli, RefusesWhatItDoesNotUnderstandWithCodeTwo) {
   expect_refused(small_ + Arguments{"--graph", "star", "--mixing", "uniform"}, 2, "use metropolis");
   expect_refused(ring_ + Arguments{"--algorithm", "gossip", "--average-buffers"}, 2, "--average-buffers");
   expect_refused(ring_ + Arguments{"--resume"}, 2, "no run");
+  expect_refused(ring_ + Arguments{"--async", "sometimes"}, 2, "--async sometimes: choose from rounds, free");
+  expect_refused(ring_ + Arguments{"--neighbour-reads", "none"}, 2, "--neighbour-reads none: choose from auto");
+  expect_refused(ring_ + Arguments{"--slow-rank", "1:slow"}, 2, "--slow-rank 1:slow: a rank and how many times");
+  expect_refused(ring_ + Arguments{"--cold", "{node}/cold"}, 2, "--cold {node}/cold: only {rank}, {local_rank}");
+  expect_refused(ring_ + Arguments{"--cold", "cold/{rank"}, 2, "--cold cold/{rank: only {rank}");
+  expect_refused(ring_ + Arguments{"--store", "{}/store"}, 2, "--store {}/store: only {rank}");
+  expect_refused(ring_ + Arguments{"--store", "{}/store", "--dry-run"}, 2, "--store {}/store: only {rank}");
+  for (const char* flag : {"--nesterov", "--resume", "--overwrite"}) {
+    expect_refused(ring_ + Arguments{std::string(flag) + "=3x"}, 2,
+                   std::string(flag) + " 3x: it must be true or false");
+  }
 }
 
 TEST_F(TrainCli, RefusesWhatItWouldIgnore) {
@@ -94,6 +105,9 @@ TEST_F(TrainCli, FailsWithCodeOneWhereItCannotWrite) {
   expect_refused(ring_ + Arguments{"--out", "plain"}, 1, "plain");
   expect_refused(ring_ + Arguments{"--store", "plain/store"}, 1, "plain/store");
   expect_refused(ring_ + Arguments{"--cold", "plain/cold"}, 1, "plain/cold");
+  expect_refused(ring_ + Arguments{"--log-dir", "plain"}, 1,
+                 "--log-dir: cannot write plain/rank-0.log: Not a directory");
+  expect_refused(ring_ + Arguments{"--log-dir", "plain/logs"}, 1, "--log-dir: cannot write plain/logs/rank-0.log: ");
 }
 
 TEST_F(TrainCli, NamesTheLeastRamAndThatIsEnough) {
@@ -318,6 +332,19 @@ TEST_F(TrainCli, CountsByTierWhereRecordsWereFound) {
   // Of all ranks. What one reads of another's is not a tier's.
   const auto ranks = hits({"--ram", "128MiB"}, "ranks", 2);
   EXPECT_EQ(sum(ranks), kUses - 2 * summary_of(here_.path() / "ranks")["partition"]["cut_edges"].get<std::uint64_t>());
+}
+
+TEST_F(TrainCli, CountsAllNodesThatActAlsoWhereTheyHaveOneModel) {
+  for (const unsigned ranks : {1U, 2U}) {
+    const auto out = fmt::format("run{}", ranks);
+    const Arguments how = {"--algorithm", "allreduce", "--local-steps", "2"};
+    ASSERT_TRUE(run_to_summary(ring_ + how, here_.path(), out, on_ranks(ranks)).is_object());
+    for (const nlohmann::json& line : metrics_of(here_.path() / out)) {
+      EXPECT_EQ(line["acting"], 8);
+      EXPECT_EQ(line["trained"], 8);
+      EXPECT_EQ(line["node_steps"], 16);
+    }
+  }
 }
 
 TEST_F(TrainCli, QuietSaysNothingButTheSummary) {

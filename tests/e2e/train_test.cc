@@ -355,6 +355,23 @@ TEST_F(Learning, OfAModelThatRanAwayIsToldAlsoWithoutProgress) {
   EXPECT_THAT(summary_of(here_.path() / "run")["warning"].get<std::string>(), testing::HasSubstr("round 0"));
 }
 
+class SyntheticMnist : public TrainTest {};
+
+// Hard enough that there is something to watch, easy enough that a demonstration gets there.
+TEST_F(SyntheticMnist, IsLearnedByLenet5AndNotAtOnce) {
+  const auto result =
+      summary({"--quiet", "--nodes", "8", "--graph", "ring", "--data", "synthetic-mnist", "--rounds", "300",
+               "--eval-every", "10", "--eval-nodes", "8", "--eval-samples", "500", "--ram", "1GiB"},
+              "run");
+  ASSERT_TRUE(result.is_object());
+  const auto accuracy_after = [metrics = metrics_of(here_.path() / "run")](std::size_t rounds) {
+    return metrics.at(rounds - 1)["accuracy"]["mean"].get<double>();
+  };
+  // 0.10 to 0.16 and 0.92 to 0.96 with six seeds.
+  EXPECT_LT(accuracy_after(10), 0.4);
+  EXPECT_GT(accuracy_after(300), 0.85);
+}
+
 class RealMnist : public TrainTest {};
 
 TEST_F(RealMnist, IsLearnedByThirtyTwoNodesToNinetySevenPercent) {

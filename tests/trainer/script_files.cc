@@ -29,12 +29,15 @@ void write_buffered_script(const std::filesystem::path& file) {
   module.register_buffer("floor", at::full({10}, -std::numeric_limits<float>::infinity()));
   module.register_buffer("mean", at::zeros({1}));
   module.register_buffer("calls", at::zeros({}, at::kLong));
+  module.register_buffer("mask", at::arange(784).remainder(7).ne(0));
+  module.register_buffer("odd", at::zeros({1}, at::kBool));
   module.define(R"(
     def forward(self, x):
         if self.training:
             self.calls.add_(1)
             self.mean.mul_(0.9).add_(x.mean() * self.large)
-        y = torch.matmul(x.flatten(1), self.weight.t()) + self.bias
+            self.odd.logical_not_()
+        y = torch.matmul(x.flatten(1) * self.mask, self.weight.t()) + self.bias * self.odd
         return torch.maximum(y, self.floor) + self.large * 0.0001
   )");
   module.save(file.string());

@@ -5,7 +5,7 @@
 
 namespace shoal {
 
-// With buffers of all sorts: constants (one infinite), a running mean, a counter.
+// With buffers of all sorts: constants (one infinite, one a mask), a running mean, a counter, a switch.
 void write_buffered_script(const std::filesystem::path& file);
 
 void write_dropout_script(const std::filesystem::path& file);

@@ -181,6 +181,45 @@ TEST_F(ScriptModel, KeepsItsBuffersInTheNodesMemory) {
   EXPECT_EQ(calls(), 2) << "a score runs in evaluation mode";
 }
 
+TEST_F(ScriptModel, KeepsBoolBuffersAsBytesAndSeesThemAsBools) {
+  torch::jit::Module module("net");
+  module.register_parameter("weight", (torch::randn({10, 784}) * 0.05).set_requires_grad(true), false);
+  module.register_buffer("mask", torch::arange(784).lt(100));
+  module.register_buffer("steps_are_odd", torch::zeros({2}, torch::kBool));
+  module.register_buffer("sign", torch::full({1}, -1, torch::kChar));
+  module.register_attribute("training", c10::BoolType::get(), true);
+  module.define(R"(
+    def forward(self, x):
+        if self.training:
+            self.steps_are_odd.logical_not_()
+        x = x.flatten(1).masked_fill(torch.logical_not(self.mask), 0.0)
+        return torch.matmul(x, self.weight.t()) * self.sign
+  )");
+  module.save(file());
+  Node node(spec(), kGrey28);
+  const std::vector<TensorSpec>& buffers = node.model->buffers();
+  ASSERT_EQ(buffers.size(), 3U);
+  for (const TensorSpec& buffer : buffers) EXPECT_EQ(buffer.dtype, DType::kUInt8) << buffer.name;
+  EXPECT_EQ(node.buffers[99], std::byte{1});
+  EXPECT_EQ(node.buffers[100], std::byte{0});
+
+  const StateLayout layout(buffers);
+  const auto odd = [&] { return node.buffers[layout.find("steps_are_odd").offset + 1]; };
+  const Batch batch = random_batch(kGrey28, 5);
+  for (const std::byte expected : {std::byte{1}, std::byte{0}, std::byte{1}}) {
+    node.gradient(batch);
+    EXPECT_EQ(odd(), expected);
+  }
+  EXPECT_NE(node.slope[99], 0.0F);
+  EXPECT_EQ(node.slope[100], 0.0F) << "the mask hides this pixel";
+
+  torch::NoGradGuard no_grad;
+  const torch::Tensor images = torch::from_blob(const_cast<float*>(batch.images.data()), {5, 1, 28, 28});
+  const torch::Tensor labels = torch::from_blob(const_cast<std::int64_t*>(batch.labels.data()), {5}, torch::kLong);
+  const torch::Tensor logits = module.forward({images}).toTensor();
+  EXPECT_NEAR(node.score(batch).loss, torch::nn::functional::cross_entropy(logits, labels).item<double>(), 1e-5);
+}
+
 TEST_F(ScriptModel, GivesTheSameBitsHoweverOftenItRan) {
   linear_module().save(file());
   Node node(spec(), kGrey28);
@@ -309,9 +348,9 @@ TEST_F(ScriptModel, WithParametersThatCannotBeTrainedSaysWhatToDoWithThem) {
     EXPECT_NE(refusal().find(advice), std::string::npos) << refusal();
   }
   torch::jit::Module module = linear_module();
-  module.register_buffer("mask", torch::ones({3}, torch::kBool));
+  module.register_buffer("short", torch::ones({3}, torch::kShort));
   module.save(file());
-  EXPECT_NE(refusal().find("the buffer 'mask' is of type Bool"), std::string::npos) << refusal();
+  EXPECT_NE(refusal().find("the buffer 'short' is of type Short"), std::string::npos) << refusal();
 }
 
 TEST_F(ScriptModel, WithTiedTensorsIsRefusedAndNamesThem) {
