@@ -2,7 +2,7 @@
 //
 // MPI does not say when a look has moved bytes that others read here, and over TCP nothing but looks does. One that cost
 // much more than a look that finds nothing has, and more are waiting: with naps meanwhile another host reads at 1.4 GB/s
-// instead of 3.8. What a look costs that finds nothing depends on the network and on how many ranks there are, and
+// instead of 4. What a look costs that finds nothing depends on the network and on how many ranks there are, and
 // changes when they connect: it is taken to be the least of the last ones.
 #pragma once
 
@@ -28,7 +28,7 @@ class BusyLooks {
   static constexpr unsigned kRemembered = 256;  // to twice as many
 
  private:
-  static constexpr std::chrono::microseconds kMuch{20};
+  static constexpr std::chrono::microseconds kMuch{10};
 
   Cost least_ = Cost::max();
   Cost least_before_ = Cost::max();
