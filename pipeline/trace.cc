@@ -1,29 +1,10 @@
 #include "pipeline/trace.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <fstream>
-#include <set>
-#include <string>
-
-#include "store/error.h"
 
 namespace shoal {
-namespace {
 
-std::string lane_name(std::uint32_t lane) {
-  switch (lane) {
-    case Trace::kRoundLane: return "rounds";
-    case Trace::kReadyLane: return "nodes that are ready";
-    case Trace::kStoreLane: return "store";
-    default: return fmt::format("worker {}", lane);
-  }
-}
-
-}  // namespace
-
-Trace::Trace(std::size_t node_events, std::size_t round_events) : start_(Clock::now()) {
+Trace::Trace(std::size_t node_events, std::size_t round_events, Clock::time_point start) : start_(start) {
   nodes_.events.resize(node_events);
   rounds_.events.resize(round_events);
 }
@@ -72,28 +53,9 @@ Trace::Report Trace::report() const {
   return report;
 }
 
-void Trace::write(const std::filesystem::path& file) const {
-  std::ofstream out(file);
-  out << "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
-  std::set<std::uint32_t> lanes;
-  const auto put = [&](const Event& event) {
-    lanes.insert(event.lane);
-    out << fmt::format(R"({{"name":"{}","ph":"X","pid":1,"tid":{},"ts":{:.3f},"dur":{:.3f})", event.name, event.lane,
-                       static_cast<double>(event.from) / 1000, static_cast<double>(event.length) / 1000);
-    if (event.number != kNoNumber) {
-      out << fmt::format(R"(,"args":{{"{}":{}}})", event.lane == kRoundLane ? "round" : "node", event.number);
-    }
-    out << "},\n";
-  };
-  std::for_each_n(rounds_.events.begin(), rounds_.taken(), put);
-  std::for_each_n(nodes_.events.begin(), shown_node_events(), put);
-  for (const std::uint32_t lane : lanes) {
-    out << fmt::format(R"({{"name":"thread_name","ph":"M","pid":1,"tid":{},"args":{{"name":"{}"}}}},)", lane,
-                       lane_name(lane))
-        << '\n';
-  }
-  out << R"({"name":"process_name","ph":"M","pid":1,"args":{"name":"shoal-train"}}]})" << '\n';
-  if (!out.flush()) throw Error(fmt::format("{}: cannot be written; is the disk full?", file.string()));
+const Trace::Event& Trace::drawn(std::size_t number) const {
+  const std::size_t rounds = rounds_.taken();
+  return number < rounds ? rounds_.events[number] : nodes_.events[number - rounds];
 }
 
 }  // namespace shoal

@@ -1,14 +1,13 @@
-// A timeline of what the workers did and what was waited for, for Chrome's and Perfetto's viewers (--trace).
+// A timeline of what the workers did and what was waited for (--trace).
 //
-// Events go into memory that is taken once, and to a file at the end. What happens to nodes has a share of it: when
-// that is full, later such events are counted and left out, and only rounds that are there in full are drawn. What
-// happens to rounds has the rest. Thread-safe: adding is one atomic increment.
+// Events go into memory that is taken once, and to a file at the end (trace_file.h). What happens to nodes has a share
+// of it: when that is full, later such events are counted and left out, and only rounds that are there in full are
+// drawn. What happens to rounds has the rest. Thread-safe: adding is one atomic increment.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <vector>
 
 namespace shoal {
@@ -16,7 +15,7 @@ namespace shoal {
 using Clock = std::chrono::steady_clock;
 
 class Trace {
- private:
+ public:
   struct Event {
     const char* name = nullptr;
     std::uint32_t lane = 0;
@@ -25,13 +24,17 @@ class Trace {
     std::uint64_t number = 0;  // of the node or round
   };
 
- public:
   static constexpr std::uint64_t kNoNumber = ~std::uint64_t{0};
   static constexpr std::size_t kNodeEvents = 15 << 15;
   static constexpr std::size_t kRoundEvents = 1 << 15;
-  static constexpr std::uint64_t kBytes = (kNodeEvents + kRoundEvents) * sizeof(Event);
+  // A rank's share of the events of nodes: so many ranks' traces go into one file, as much as a viewer can show, and
+  // have as many of its rounds as that of one rank.
+  static constexpr std::size_t node_events(unsigned ranks) { return kNodeEvents / ranks; }
+  static constexpr std::uint64_t bytes(unsigned ranks) { return (node_events(ranks) + kRoundEvents) * sizeof(Event); }
 
-  explicit Trace(std::size_t node_events = kNodeEvents, std::size_t round_events = kRoundEvents);
+  // `start` is drawn as zero.
+  explicit Trace(std::size_t node_events = kNodeEvents, std::size_t round_events = kRoundEvents,
+                 Clock::time_point start = Clock::now());
 
   // Rows of the picture, beside the workers' 0, 1, ...
   static constexpr std::uint32_t kRoundLane = 1000;
@@ -47,13 +50,14 @@ class Trace {
   void end_round(Clock::time_point from, Clock::time_point to, std::uint64_t round) noexcept;
 
   struct Report {
-    std::uint64_t events = 0;    // in the file
+    std::uint64_t events = 0;    // that are drawn
     std::uint64_t left_out = 0;  // for lack of memory
     std::uint64_t rounds = 0;
     std::uint64_t rounds_with_nodes = 0;  // of those, with all that happened to their nodes
   };
   Report report() const;
-  void write(const std::filesystem::path& file) const;
+  // What is drawn, by a number below report().events: first what happened to rounds. When nothing is added any more.
+  const Event& drawn(std::size_t number) const;
 
  private:
   // A share of the memory.

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-#include "pipeline/trace.h"
+#include "pipeline/trace_file.h"
 #include "store/error.h"
 #include "store/memory_plan.h"
 #include "store/size_text.h"
@@ -53,7 +53,8 @@ std::string formula_of(std::string_view what, const Experiment& experiment, cons
     return fmt::format("sums over the population {} x 12 B, two models, 24 B a record, buffers of {} evaluated nodes",
                        flat, options.eval_nodes);
   }
-  return fmt::format("{} events", Trace::kNodeEvents + Trace::kRoundEvents);
+  return fmt::format("{} events and {} of trace.json", Trace::node_events(experiment.team.size) + Trace::kRoundEvents,
+                     size_text(TraceFile::kBytes));
 }
 
 std::uint64_t edges_between_ranks(const Graph& graph, const RankPartition& partition) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "pipeline/trace.h"
+#include "pipeline/trace_file.h"
 #include "store/error.h"
 #include "store/size_text.h"
 #include "store/use_index.h"
@@ -67,7 +67,7 @@ Requirements::Requirements(const Experiment& experiment, const ShareSize& share,
   takes("device", options.device.starts_with("cuda") ? options.threads * 2 * (flat + batch) : 0);
   takes("metrics", Population::bytes_for(layout.flat_size()) + 2 * layout.state().payload_bytes(Part::kPublic) +
                        all_records * 24 + options.eval_nodes * layout.buffers_bytes());
-  takes("trace", options.trace ? Trace::kBytes : 0);
+  takes("trace", options.trace ? Trace::bytes(experiment.team.size) + TraceFile::kBytes : 0);
 
   store.directory = place.store;
   store.cold_directory = place.cold;

@@ -25,14 +25,7 @@ bool is_result(std::string_view name) {
        {"config.toml", kMetrics, "nodes.csv", "node_names.csv", "summary.json", "report.html", "trace.json"}) {
     if (name == whole) return true;
   }
-  constexpr std::string_view kBefore = "trace-rank-";
-  constexpr std::string_view kAfter = ".json";
-  if (name.size() <= kBefore.size() + kAfter.size() || !name.starts_with(kBefore) || !name.ends_with(kAfter)) {
-    return false;
-  }
-  name.remove_prefix(kBefore.size());
-  name.remove_suffix(kAfter.size());
-  return name.find_first_not_of("0123456789") == std::string_view::npos;
+  return false;
 }
 
 std::vector<fs::path> results_in(const fs::path& folder) {

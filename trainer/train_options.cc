@@ -51,7 +51,7 @@ Results, in --out:
   summary.json     figures of the whole run, its state_hash and its memory by purpose
   config.toml      every setting, for --config
   node_names.csv   with --graph file: what each node was called there
-  trace.json       with --trace, for Chrome's or Perfetto's viewer; of other ranks than 0: trace-rank-N.json
+  trace.json       with --trace, for Chrome's or Perfetto's viewer: all ranks, each a process there
   stores.json      where the nodes' state is; by default in store/, kept with --checkpoint-every
 SIGTERM, Ctrl-C or SIGUSR1: a checkpoint is made at the end of the round, exit code 0; --resume goes on. (mpirun kills
 its ranks a second after SIGTERM or Ctrl-C; send it SIGUSR1.) A second SIGTERM or Ctrl-C ends the run at once.

@@ -12,7 +12,6 @@
 
 #include "planner/residency.h"
 #include "store/error.h"
-#include "store/size_text.h"
 #include "trainer/disk_check.h"
 #include "trainer/json_number.h"
 #include "trainer/report_html.h"
@@ -144,8 +143,10 @@ TrainingResult Training::run_all() {
     result.checkpoint = fmt::format("the checkpoint is in {}", place_.store.string());
     if (!alone()) result.checkpoint += fmt::format(" and in the other ranks' folders ({})", RunStores::kFile);
   }
-  if (trace_) write_trace();
-  if (result.stopped) return result;
+  if (result.stopped) {
+    if (trace_) write_trace();
+    return result;
+  }
 
   result.summary = summary();
   if (ranks_.first()) {
@@ -154,16 +155,8 @@ TrainingResult Training::run_all() {
     files_->write("report.html", report_html(files_->folder(), result.summary, statistics_));
   }
   if (options_.checkpoint_every == 0) discard_stores();
+  if (trace_) write_trace();  // last: without it nothing else is lost
   return result;
-}
-
-void Training::write_trace() {
-  trace_->write(options_.out / (ranks_.first() ? "trace.json" : fmt::format("trace-rank-{}.json", ranks_.rank())));
-  const Trace::Report report = trace_->report();
-  if (report.left_out == 0) return;
-  progress_.say(
-      fmt::format("trace.json has all {} rounds, and the nodes of the first {}: {} events found no room in {}",
-                  report.rounds, report.rounds_with_nodes, report.left_out, size_text(Trace::kBytes)));
 }
 
 std::shared_ptr<const AccessPlan> Training::over_all(StepKind kind) const {

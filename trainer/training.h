@@ -112,7 +112,6 @@ class Training {
   void finish_round(std::uint64_t round);
   void checkpoint();
   const Population& all_nodes() const { return everybody_ ? *everybody_ : *population_; }
-  void write_trace();
   std::shared_ptr<const AccessPlan> over_all(StepKind kind) const;
 
   // training_stores.cc. The first of these change nothing.
@@ -140,6 +139,8 @@ class Training {
   nlohmann::json summary();
   nlohmann::json of_this_rank() const;
   void gather_lines(const InspectWork& inspection);
+  Trace::Report trace_report();
+  void write_trace();
   std::string nodes_csv() const;
   std::string names_csv() const;
 

@@ -3,16 +3,19 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "pipeline/trace_file.h"
 #include "planner/record_items.h"
 #include "store/size_text.h"
 #include "trainer/describe.h"
@@ -183,7 +186,41 @@ void Training::gather_lines(const InspectWork& inspection) {
   }
 }
 
+// Of all ranks.
+Trace::Report Training::trace_report() {
+  Trace::Report report = trace_->report();
+  std::array<std::int64_t, 2> counts = {static_cast<std::int64_t>(report.events),
+                                        static_cast<std::int64_t>(report.left_out)};
+  ranks_.sum(counts);
+  report.events = static_cast<std::uint64_t>(counts[0]);
+  report.left_out = static_cast<std::uint64_t>(counts[1]);
+  report.rounds_with_nodes =
+      static_cast<std::uint64_t>(ranks_.least(static_cast<std::int64_t>(report.rounds_with_nodes)));
+  return report;
+}
+
+// Rank 0 writes it: another host may not see the folder. Turn by turn, so that it never holds more than a piece.
+void Training::write_trace() {
+  TraceText own(*trace_, ranks_.rank(), alone() ? "shoal-train" : ranks_.name());
+  std::optional<TraceFile> file;
+  if (ranks_.first()) file.emplace(options_.out / "trace.json");
+  for (bool more = true; more;) {
+    const std::string text = own.next(TraceFile::kPiece / ranks_.size());
+    for (const auto& piece : ranks_.gather(std::as_bytes(std::span(text)))) {
+      file->add({reinterpret_cast<const char*>(piece.data()), piece.size()});
+    }
+    more = ranks_.least(text.empty() ? 0 : -1) < 0;
+  }
+  if (file) file->finish();
+
+  const Trace::Report report = trace_report();
+  if (report.left_out == 0) return;
+  progress_.say(fmt::format("trace.json has all {} rounds, and the nodes of the first {}: {} events found no room",
+                            report.rounds, report.rounds_with_nodes, report.left_out));
+}
+
 json Training::summary() {
+  const Trace::Report trace = trace_ ? trace_report() : Trace::Report{};
   const std::string own = of_this_rank().dump();
   json per_rank = json::array();
   for (const auto& text : ranks_.gather(std::as_bytes(std::span(own)))) {
@@ -293,7 +330,6 @@ json Training::summary() {
   result["accuracy_mean_model"] = evaluation_.is_null() ? json(nullptr) : evaluation_["mean_model"];
   result["accuracy"] = evaluation_;
   if (trace_) {
-    const Trace::Report trace = trace_->report();
     result["trace"] = {{"events", trace.events},
                        {"left_out", trace.left_out},
                        {"rounds", trace.rounds},

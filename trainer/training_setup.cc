@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -126,7 +127,14 @@ void Training::make_workers(const std::vector<std::byte>& first) {
 }
 
 void Training::start_trace() {
-  trace_ = std::make_unique<Trace>();
+  // A host has one clock; those of several are set by a meeting, within some milliseconds.
+  ranks_.barrier();
+  const Clock::rep now = Clock::now().time_since_epoch().count();
+  const auto clocks = ranks_.gather_everywhere(std::as_bytes(std::span(&now, 1)));
+  Clock::rep start = 0;
+  std::memcpy(&start, clocks[ranks_.host_leader()].data(), sizeof(start));
+  trace_ = std::make_unique<Trace>(Trace::node_events(ranks_.size()), Trace::kRoundEvents,
+                                   Clock::time_point(Clock::duration(start)));
   requirements_.store.on_stall = [trace = trace_.get()](Stall stall, Clock::time_point from, Clock::time_point to) {
     const char* const name = stall == Stall::kWriteBack    ? "waiting for write-back"
                              : stall == Stall::kNeighbours ? "waiting for neighbours"

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 
 #include "tests/e2e/program.h"
 #include "tests/e2e/two_hosts.h"
@@ -20,6 +21,21 @@ class RanksOnTwoHosts : public testing::Test {
       GTEST_SKIP() << "NOT TESTED: ranks on two hosts. Network namespaces cannot be made here; run as root, with ip "
                       "(iproute2) installed";
     }
+  }
+
+  // Of processes in trace.json: their names, and the rounds they drew.
+  static std::map<std::string, int> rounds_drawn(const fs::path& file) {
+    std::map<int, std::string> names;
+    std::map<int, int> rounds;
+    const auto trace = nlohmann::json::parse(read_text(file), nullptr, false);
+    EXPECT_TRUE(trace.is_object());
+    for (const auto& event : trace.value("traceEvents", nlohmann::json::array())) {
+      if (event["name"] == "process_name") names[event["pid"]] = event["args"]["name"];
+      if (event["name"] == "round") ++rounds[event["pid"]];
+    }
+    std::map<std::string, int> drawn;
+    for (const auto& [process, name] : names) drawn[name] = rounds[process];
+    return drawn;
   }
 
   // A rank in the first and some in the second, with nothing but TCP between them. mpirun starts those in the second,
@@ -79,6 +95,24 @@ TEST_F(RanksOnTwoHosts, GiveTheSameBitsAsOneRank) {
   EXPECT_GT(little["bytes_read"], 0);
   EXPECT_GT(little["remote"]["requested_bytes"], 0);
   EXPECT_EQ(little["remote"]["shared_memory_bytes"], 0);
+}
+
+// The second host has a disk for its state, and no results folder nor a way to make one.
+TEST_F(RanksOnTwoHosts, LeaveTheirResultsWhereOnlyTheFirstSeesThem) {
+  ASSERT_TRUE(run_to_summary(arguments_ + plenty_, here_.path(), "one").is_object());
+  fs::create_directory(here_.path() / "results");
+  const std::string hide = fmt::format("mount -t tmpfs -o ro,size=1m shoal-test {}/results", here_.path().string());
+  const auto summary = run_to_summary(arguments_ + plenty_ + Arguments{"--trace", "--store", "state"}, here_.path(),
+                                      "results/run", launcher(1, hide));
+  ASSERT_TRUE(summary.is_object());
+  const fs::path out = here_.path() / "results" / "run";
+  expect_same_results(out, here_.path() / "one");
+  EXPECT_THAT(read_text(out / "report.html"), testing::HasSubstr("</html>"));
+  EXPECT_EQ(summary["hosts"], 2);
+  EXPECT_EQ(summary["trace"]["rounds_with_nodes"], 4);
+  EXPECT_THAT(rounds_drawn(out / "trace.json"),
+              testing::ElementsAre(testing::Pair(testing::StartsWith("rank 0 on "), 4),
+                                   testing::Pair("rank 1 on " + hosts_.second(), 4)));
 }
 
 // Rank 0 has what it needs, and would wait for the others where it hears nothing.

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <regex>
+#include <set>
 
 #include "tests/e2e/program.h"
 #include "tests/store/refusing_kernel.h"
@@ -115,6 +117,30 @@ TEST_F(RanksLaunch, TheFirstSaysWhatAnotherHasToDoWithout) {
   for (const auto& rank : summary["per_rank"]) {
     EXPECT_EQ(rank["modes"] == summary["modes"], rank["rank"] != 1) << rank["modes"];
   }
+}
+
+TEST_F(RanksLaunch, DrawOnePictureOfWhatEachDid) {
+  const Outcome outcome = run({"--quiet", "--trace"}, on_ranks(3));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const fs::path folder = here_.path() / "shoal-run";
+  std::map<int, std::set<int>> rounds;
+  std::map<int, std::set<int>> nodes;
+  std::uint64_t events = 0;
+  const auto trace = nlohmann::json::parse(read_text(folder / "trace.json"));
+  for (const auto& event : trace.at("traceEvents")) {
+    if (event.at("ph") != "X") continue;
+    ++events;
+    if (event.at("name") == "round") rounds[event.at("pid")].insert(event.at("args").at("round").get<int>());
+    if (event.at("name") == "compute") nodes[event.at("pid")].insert(event.at("args").at("node").get<int>());
+  }
+  EXPECT_THAT(rounds, testing::ElementsAre(testing::Pair(1, testing::ElementsAre(0, 1, 2)),
+                                           testing::Pair(2, testing::ElementsAre(0, 1, 2)),
+                                           testing::Pair(3, testing::ElementsAre(0, 1, 2))));
+  for (const int rank : {1, 2, 3}) EXPECT_EQ(nodes[rank].size(), 8U) << "its share";
+  const auto summary = summary_of(folder)["trace"];
+  EXPECT_EQ(summary["events"], events);
+  EXPECT_EQ(summary["left_out"], 0);
+  EXPECT_EQ(summary["rounds_with_nodes"], 3);
 }
 
 TEST_F(RanksLaunch, EachHasItsStoreWhereTheBracesSay) {

@@ -75,10 +75,10 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
+SelectTypeParameters=CR_Core_Memory
 ReturnToService=2
-NodeName={0} NodeAddr={2} CPUs=2 State=UNKNOWN
-NodeName={1} NodeAddr={3} CPUs=2 State=UNKNOWN
+NodeName={0} NodeAddr={2} CPUs=2 RealMemory=1024 State=UNKNOWN
+NodeName={1} NodeAddr={3} CPUs=2 RealMemory=1024 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES State=UP
 )",
                                        hosts.first(), hosts.second(), TwoHosts::kFirstAddress, TwoHosts::kSecondAddress,
@@ -181,6 +181,42 @@ TEST_F(RanksUnderSlurm, SaveWhatTheyHaveDoneWhenSlurmSaysThatTimeIsUp) {
   ASSERT_TRUE(resumed.is_object());
   EXPECT_EQ(resumed["resumed_at_round"], done);
   expect_same_results(here_.path() / "run", here_.path() / "one");
+}
+
+// examples/shoal.sbatch on a smaller cluster, first for half of the rounds.
+TEST_F(RanksUnderSlurm, RunTheExampleScriptAndGoOn) {
+  ASSERT_TRUE(run_to_summary(arguments_ + Arguments{"--rounds", "4"}, here_.path(), "one").is_object());
+  // In place of shoal-train: it also notes what its step was given.
+  const fs::path program = here_.path() / "bin" / "shoal-train";
+  fs::create_directory(program.parent_path());
+  std::ofstream(program) << "#!/bin/sh\nscontrol --oneliner show step $SLURM_JOB_ID.$SLURM_STEP_ID > step\nexec "
+                         << SHOAL_TRAIN << " \"$@\"\n";
+  fs::permissions(program, fs::perms::owner_all);
+  // With SLURM_EXACT srun is given what it asks for, not all that the job has.
+  const std::string submit = fmt::format(
+      "cd {0} && export PATH={0}/bin:$PATH SHOAL_CONFIG=one/config.toml SHOAL_OUT=run SHOAL_STORE={0}/state "
+      "SLURM_EXACT=1 && "
+      "timeout --kill-after 10 600 sbatch --wait --output=job.log --ntasks-per-node=1 --cpus-per-task=2 "
+      "--mem-per-cpu=64M {1}/shoal.sbatch --checkpoint-every 1",
+      here_.path().string(), SHOAL_EXAMPLES);
+  const auto said = [&] { return read_text(here_.path() / "sbatch.log") + read_text(here_.path() / "job.log"); };
+  ASSERT_TRUE(cluster_->run(submit + " --rounds 2 > sbatch.log 2>&1")) << said();
+  EXPECT_EQ(summary_of(here_.path() / "run")["rounds"], 2);
+  ASSERT_TRUE(cluster_->run(submit + " --rounds 4 --resume > sbatch.log 2>&1")) << said();
+
+  const auto summary = summary_of(here_.path() / "run");
+  ASSERT_TRUE(summary.is_object()) << said();
+  expect_same_results(here_.path() / "run", here_.path() / "one");
+  EXPECT_EQ(summary["resumed_at_round"], 2);
+  EXPECT_EQ(summary["ranks"], 2);
+  EXPECT_EQ(summary["hosts"], 2);
+  EXPECT_EQ(summary["threads"], 2);
+  EXPECT_EQ(summary["ram_budget_bytes"], 96 << 20) << "three quarters of 2 x 64 MiB";
+  EXPECT_THAT(read_text(here_.path() / "step"), testing::HasSubstr("TRES=cpu=4,mem=256M,node=2"))
+      << "of the job's cores and memory, the ranks were not given all";
+  for (const int rank : {0, 1}) {
+    EXPECT_THAT(read_text(here_.path() / "run/logs" / fmt::format("rank-{}.log", rank)), testing::HasSubstr("osc/"));
+  }
 }
 
 }  // namespace

@@ -37,6 +37,36 @@ TEST_F(ScriptModels, WithBuffersOfAnySizeAreAveragedByAllreduceAndTheSameOnRanks
   EXPECT_EQ(ranks["state_hash"], result["state_hash"]);
 }
 
+// Evaluation uses the running statistics, each node's own or mixed with its neighbours'.
+TEST_F(ScriptModels, WithBatchNormGiveTheSameResultsOnRanksInRamAndOutOfIt) {
+  write_batch_norm_script(here_.path() / "model.pt");
+  const Arguments arguments = {"--nodes",      "100", "--graph",      "ring-lattice:4",
+                               "--rounds",     "2",   "--eval-every", "1",
+                               "--eval-nodes", "6",   "--threads",    "1",
+                               "--lr",         "0.2", "--overwrite"};
+  std::vector<std::string> hashes;
+  std::vector<nlohmann::json> accuracies;
+  for (const Arguments& buffers : {Arguments{}, Arguments{"--average-buffers"}}) {
+    SCOPED_TRACE(testing::PrintToString(buffers));
+    const auto one = summary(arguments + buffers + kPlenty, "one");
+    ASSERT_TRUE(one.is_object());
+    hashes.push_back(one["state_hash"]);
+    accuracies.push_back(one["accuracy"]);
+    const auto plenty = summary(arguments + buffers + kPlenty, "plenty", 2);
+    ASSERT_TRUE(plenty.is_object());
+    expect_same_results(here_.path() / "plenty", here_.path() / "one");
+    EXPECT_GT(plenty["remote"]["bytes"], 0);
+    const std::uint64_t least = plenty["least_ram_bytes"].get<std::uint64_t>() + (16 << 10);
+    const auto little = summary(arguments + buffers + Arguments{"--ram", std::to_string(least)}, "little", 2);
+    ASSERT_TRUE(little.is_object());
+    expect_same_results(here_.path() / "little", here_.path() / "one");
+    EXPECT_GT(little["bytes_read"], 0);
+    EXPECT_GT(little["remote"]["requested_bytes"], 0);
+  }
+  EXPECT_NE(hashes[0], hashes[1]);
+  EXPECT_NE(accuracies[0], accuracies[1]) << "the statistics were not looked at";
+}
+
 TEST_F(ScriptModels, WithDropoutGiveTheSameBitsForAnyThreadsRamRanksAndInterruption) {
   write_dropout_script(here_.path() / "model.pt");
   const Arguments nodes = {"--nodes", "150", "--graph", "ring-lattice:4", "--local-steps", "2"};

@@ -451,5 +451,17 @@ TEST_F(TrainCli, TracesWhatEachWorkerDidAndWhatWasWaitedFor) {
   EXPECT_EQ(summary_of(here_.path() / "shoal-run")["trace"]["left_out"], 0);
 }
 
+TEST_F(TrainCli, HasAllOtherResultsWhereATraceCannotBeWritten) {
+  const fs::path folder = here_.path() / "shoal-run";
+  ASSERT_EQ(run(ring_ + Arguments{"--out", "plain"}).code, 0);
+  fs::create_directories(folder / "trace.json");
+  const Outcome outcome = run(ring_ + Arguments{"--trace"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, testing::HasSubstr("trace.json: cannot be written"));
+  expect_same_results(folder, here_.path() / "plain");
+  EXPECT_THAT(read_text(folder / "report.html"), testing::HasSubstr("</html>"));
+  EXPECT_FALSE(fs::exists(folder / "store" / "public.slab"));
+}
+
 }  // namespace
 }  // namespace shoal

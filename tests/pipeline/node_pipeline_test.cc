@@ -5,10 +5,10 @@
 
 #include <atomic>
 #include <cstring>
-#include <fstream>
-#include <iterator>
+#include <limits>
 #include <utility>
 
+#include "pipeline/trace_file.h"
 #include "store/error.h"
 #include "store/faulty_device.h"
 #include "tests/store/temporary_directory.h"
@@ -156,13 +156,10 @@ INSTANTIATE_TEST_SUITE_P(All, FailingStage, testing::Values("Fetch", "Mix", "Com
                          [](const auto& test) { return std::string(test.param); });
 
 TEST(NodePipeline, DrawsItsStagesWhenAsked) {
-  TemporaryDirectory directory;
   Trace trace;
   trace.start_nodes();
   run_with(2, &trace);
-  trace.write(directory.path() / "trace.json");
-  std::ifstream file(directory.path() / "trace.json");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text = TraceText(trace, 0, "rank 0").next(std::numeric_limits<std::size_t>::max());
   for (const char* name : {"\"mix\"", "\"compute\"", "waiting for store", "waiting for compute", "worker 0"})
     EXPECT_THAT(text, HasSubstr(name));
   EXPECT_EQ(trace.report().left_out, 0U);

@@ -198,6 +198,7 @@ TEST_F(CifarTest, ReadsTheFiveBatchesInOrder) {
   EXPECT_EQ(data->shape(), (ImageShape{3, 32, 32}));
   ASSERT_EQ(data->size(Split::kTrain), 15u);
   ASSERT_EQ(data->size(Split::kTest), 4u);
+  EXPECT_EQ(data->bytes(), 19 * 3073u) << "--ram pays for it";
   for (std::uint32_t i = 0; i < 15; ++i) {
     EXPECT_EQ(data->label(Split::kTrain, i), i % 10);
     EXPECT_EQ(data->image(Split::kTrain, i)[0], i * 5);

@@ -82,17 +82,16 @@ TEST_F(RunFilesTest, AFolderThatCannotBeIsRefused) {
 }
 
 TEST_F(RunFilesTest, RemovesResultsByNameAndNothingElse) {
-  for (const char* name : {"config.toml", "metrics.jsonl", "metrics.jsonl.new", "nodes.csv", "node_names.csv",
-                           "summary.json", "report.html", "trace.json", "trace-rank-12.json", RunStores::kFile,
-                           "thesis.tex", "trace-rank-.json", "trace-rank-x.json", "notes.csv"}) {
+  for (const char* name :
+       {"config.toml", "metrics.jsonl", "metrics.jsonl.new", "nodes.csv", "node_names.csv", "summary.json",
+        "report.html", "trace.json", RunStores::kFile, "thesis.tex", "trace.json.txt", "notes.csv"}) {
     write(name);
   }
   RunFiles files(options_.out);
   files.remove_results();
-  EXPECT_THAT(names(),
-              ElementsAre("notes.csv", RunStores::kFile, "thesis.tex", "trace-rank-.json", "trace-rank-x.json"));
+  EXPECT_THAT(names(), ElementsAre("notes.csv", RunStores::kFile, "thesis.tex", "trace.json.txt"));
   files.remove_everything();
-  EXPECT_THAT(names(), ElementsAre("notes.csv", "thesis.tex", "trace-rank-.json", "trace-rank-x.json"));
+  EXPECT_THAT(names(), ElementsAre("notes.csv", "thesis.tex", "trace.json.txt"));
 }
 
 TEST_F(RunFilesTest, MetricsGoOnFromTheRoundThatIsDoneAlsoInAnotherFolder) {

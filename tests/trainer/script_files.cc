@@ -43,6 +43,22 @@ void write_buffered_script(const std::filesystem::path& file) {
   module.save(file.string());
 }
 
+void write_batch_norm_script(const std::filesystem::path& file) {
+  torch::jit::Module module = linear_module();
+  module.register_parameter("scale", at::ones({10}).set_requires_grad(true), false);
+  module.register_buffer("mean", at::zeros({10}));
+  module.register_buffer("variance", at::ones({10}));
+  module.register_buffer("batches", at::zeros({}, at::kLong));
+  module.define(R"(
+    def forward(self, x):
+        if self.training:
+            self.batches.add_(1)
+        y = torch.matmul(x.flatten(1), self.weight.t())
+        return torch.batch_norm(y, self.scale, self.bias, self.mean, self.variance, self.training, 0.1, 0.00001, False)
+  )");
+  module.save(file.string());
+}
+
 void write_dropout_script(const std::filesystem::path& file) {
   torch::jit::Module module = linear_module();
   module.define(R"(

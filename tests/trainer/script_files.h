@@ -8,6 +8,8 @@ namespace shoal {
 // With buffers of all sorts: constants (one infinite, one a mask), a running mean, a counter, a switch.
 void write_buffered_script(const std::filesystem::path& file);
 
+void write_batch_norm_script(const std::filesystem::path& file);
+
 void write_dropout_script(const std::filesystem::path& file);
 
 // One layer whose weights are all `weight`.
