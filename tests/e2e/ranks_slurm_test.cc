@@ -25,7 +25,9 @@ namespace fs = std::filesystem;
 
 class Daemon {
  public:
-  Daemon(Arguments words, const fs::path& log) {
+  Daemon(const Arguments& command, const fs::path& log) {
+    // It ends with the test, however that ends.
+    Arguments words = Arguments{"setpriv", "--pdeathsig", "TERM"} + command;
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
