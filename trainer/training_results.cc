@@ -58,9 +58,9 @@ std::string Training::description() const {
   const PartitionFigures& f = partition_figures_;
   const auto [least, most] = std::minmax_element(f.nodes.begin(), f.nodes.end());
   text += fmt::format(
-      "  partition  {} to {} nodes a rank, {} of {} edges cut ({} in a random split); at least {} remote "
-      "reads a round ({})\n",
-      *least, *most, f.cut_edges, experiment_.graph().edges(), f.random_cut_edges, f.remote_reads,
+      "  partition  {} to {} nodes a rank, {:.1f} % above the mean work at most, {} of {} edges cut ({} in a random "
+      "split); at least {} remote reads a round ({})\n",
+      *least, *most, 100 * f.imbalance, f.cut_edges, experiment_.graph().edges(), f.random_cut_edges, f.remote_reads,
       f.random_remote_reads);
   return text;
 }
@@ -311,7 +311,8 @@ json Training::summary() {
     // In rounds that a model was behind its reader.
     result["staleness"] = {{"mean", lags > 0 ? lag_sum / static_cast<double>(lags) : 0}, {"max", lag_max}};
   }
-  result["partition"] = {{"cut_edges", partition_figures_.cut_edges},
+  result["partition"] = {{"imbalance", partition_figures_.imbalance},
+                         {"cut_edges", partition_figures_.cut_edges},
                          {"random_cut_edges", partition_figures_.random_cut_edges},
                          {"remote_reads", partition_figures_.remote_reads},
                          {"random_remote_reads", partition_figures_.random_remote_reads}};
