@@ -80,7 +80,8 @@ ExitCode print_plan(const TrainOptions& options, const Communicator& ranks) {
 }
 
 ExitCode main_of(int argc, const char* const* argv, Communicator& ranks) {
-  const TrainCommand command = parse_train_command(argc, argv, {ranks.local_size(), ranks.on_these_cores()});
+  const RanksHere here = {ranks.local_size(), ranks.on_these_cores(), ranks.size()};
+  const TrainCommand command = parse_train_command(argc, argv, here);
   const TrainOptions& options = command.options;
   if (command.print) {
     if (ranks.first()) fmt::print("{}", *command.print);

@@ -184,7 +184,8 @@ void declare_watching(OptionSet& set, TrainOptions& o) {
             "Rounds between checkpoints; 0: none, and the store is removed at the end");
   set.flag("resume", o.resume, "Go on from the last checkpoint").command_line_only();
   set.flag("overwrite", o.overwrite, "Delete the run that is in --out and --store first").command_line_only();
-  set.whole("eval-every", o.eval_every, "Rounds between evaluations [rounds / 10]", 1);
+  set.whole("eval-every", o.eval_every,
+            "Rounds between evaluations [rounds / 10; ranks at their own pace: only at the end]", 1);
   set.whole("eval-nodes", o.eval_nodes, "Nodes whose model is evaluated");
   set.whole("eval-samples", o.eval_samples, "Test images they are evaluated on", 1);
   set.flag("trace", o.trace, "Write OUT/trace.json: what each worker did when, and what was waited for");
@@ -222,7 +223,12 @@ void complete(TrainOptions& options, const OptionSet& set, RanksHere ranks_here)
   }
   if (options.store.empty()) options.store = options.out / "store";
   if (!set.given("ram")) options.ram_bytes = free_ram() / 2 / ranks_here.in_ram;
-  if (options.eval_every == 0) options.eval_every = std::max<std::uint64_t>(1, options.rounds / 10);
+  const bool free = options.pace == Pace::kFree && ranks_here.in_all > 1;
+  if (options.eval_every == 0) options.eval_every = std::max<std::uint64_t>(1, options.rounds / (free ? 1 : 10));
+  require(!free || options.eval_every >= options.rounds,
+          fmt::format("--eval-every {}: with --async free on several ranks the models are evaluated once, when all "
+                      "ranks have made their last round; leave it out",
+                      options.eval_every));
 }
 
 }  // namespace

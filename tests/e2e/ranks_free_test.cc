@@ -69,6 +69,26 @@ TEST_F(FreeRanks, RunAheadOfASlowOneAsFarAsTheyMay) {
   EXPECT_GT(fast["stall_seconds"]["neighbours"], fast["compute_seconds"]);
 }
 
+// Where they are at different rounds there is no population to evaluate.
+TEST_F(FreeRanks, AreEvaluatedAtTheEnd) {
+  write_small_mnist(here_.path() / "mnist", 100, 20);
+  const Arguments images = {"--quiet",   "--model", "mlp:784-8-10", "--data",     "mnist:mnist", "--batch", "4",
+                            "--threads", "1",       "--nodes",      "12",         "--graph",     "ring",    "--rounds",
+                            "4",         "--ram",   "64MiB",        "--overwrite"};
+  for (const Arguments& how : {Arguments{"--async", "free"}, Arguments{"--async", "free", "--eval-every", "4"},
+                               Arguments{"--config", "run/config.toml"}}) {
+    SCOPED_TRACE(testing::PrintToString(how));
+    const bool again = how.front() == "--config";
+    const auto result =
+        run_to_summary((again ? Arguments{"--quiet", "--overwrite"} : images) + how, here_.path(), "run", on_ranks(2));
+    ASSERT_TRUE(result.is_object());
+    EXPECT_TRUE(result["accuracy_mean"].is_number());
+    int evaluations = 0;
+    for (const auto& line : metrics_of(here_.path() / "run")) evaluations += line.contains("accuracy") ? 1 : 0;
+    EXPECT_EQ(evaluations, 1);
+  }
+}
+
 TEST_F(FreeRanks, AreRefusedWhereTheyMakeNoSense) {
   const auto expect_refused = [&](const Arguments& how, const std::string& named) {
     SCOPED_TRACE(testing::PrintToString(how));
@@ -87,6 +107,7 @@ TEST_F(FreeRanks, AreRefusedWhereTheyMakeNoSense) {
   expect_refused({"--algorithm", "allreduce"}, "one model for all");
   expect_refused({"--checkpoint-every", "5"}, "no checkpoints");
   expect_refused({"--max-lag", "0"}, "--max-lag");
+  expect_refused({"--eval-every", "2"}, "evaluated once");
 }
 
 }  // namespace
