@@ -88,8 +88,9 @@ ExitCode main_of(int argc, const char* const* argv, Communicator& ranks) {
     return ExitCode::kOk;
   }
   if (options.dry_run) return ranks.first() ? print_plan(options, ranks) : ExitCode::kOk;
-  // Ranks at their own pace make no checkpoints.
-  if (options.pace == Pace::kRounds) listen_for_stop(ranks.first() ? answer_to_stop(ranks.alone()) : "");
+  // Ranks at their own pace make no checkpoints; one alone runs in rounds.
+  const bool in_rounds = options.pace == Pace::kRounds || ranks.alone();
+  if (in_rounds) listen_for_stop(ranks.first() ? answer_to_stop(ranks.alone()) : "");
   if (ranks.first()) RunFiles::check(options);
   Training training(options, ranks);
   const TrainingResult result = training.run();

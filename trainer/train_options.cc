@@ -55,6 +55,7 @@ Results, in --out:
   stores.json      where the nodes' state is; by default in store/, kept with --checkpoint-every
 SIGTERM, Ctrl-C or SIGUSR1: a checkpoint is made at the end of the round, exit code 0; --resume goes on. (mpirun kills
 its ranks a second after SIGTERM or Ctrl-C; send it SIGUSR1.) A second SIGTERM or Ctrl-C ends the run at once.
+Several ranks with --async free make no checkpoints: the first signal ends them at once.
 Exit code: 0 done, 1 it failed, 2 the command line or configuration is wrong, 3 --dry-run: it does not fit.)",
                      algorithm_choices(), model_choices(), graph_choices(), data_set_choices(), partition_choices());
 }
