@@ -154,7 +154,8 @@ json Training::of_this_rank() const {
             {"torn_reads", remote.torn},
             {"lag_sum", remote.lag_sum},
             {"lag_max", remote.lag_most},
-            {"lag_count", remote.lag_count}}}};
+            {"lag_count", remote.lag_count},
+            {"rounds_held_back", totals_.rounds_held_back}}}};
 }
 
 // The hash of all ranks' records and, on rank 0, a line for every node.
@@ -305,7 +306,7 @@ json Training::summary() {
   const auto lags = remote["lag_count"].get<std::uint64_t>();
   const auto lag_sum = remote["lag_sum"].get<double>();
   const json lag_max = remote["lag_max"];
-  for (const char* key : {"lag_sum", "lag_max", "lag_count"}) remote.erase(key);
+  for (const char* key : {"lag_sum", "lag_max", "lag_count", "rounds_held_back"}) remote.erase(key);
   result["remote"] = remote;
   if (free()) {
     // In rounds that a model was behind its reader.

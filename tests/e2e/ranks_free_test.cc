@@ -69,6 +69,27 @@ TEST_F(FreeRanks, RunAheadOfASlowOneAsFarAsTheyMay) {
   EXPECT_GT(fast["stall_seconds"]["neighbours"], fast["compute_seconds"]);
 }
 
+TEST_F(FreeRanks, WaitForASlowOneOnlyWhereTheyWouldBeTooFarAhead) {
+  Arguments arguments = arguments_ + Arguments{"--ram", "64MiB", "--rounds", "6", "--slow-rank", "1:60x"};
+  *std::find(arguments.begin(), arguments.end(), "quadratic:20000:1:0.1") = "quadratic:3000:1:0.1";
+  const auto run_with = [&](const std::string& lag) {
+    return run_to_summary(arguments + Arguments{"--max-lag", lag}, here_.path(), "run", on_ranks(2));
+  };
+  const auto held_back = [](const nlohmann::json& result, int rank) {
+    return result["per_rank"][rank]["remote"]["rounds_held_back"].get<std::uint64_t>();
+  };
+  const auto far = run_with("6");
+  ASSERT_TRUE(far.is_object());
+  EXPECT_EQ(held_back(far, 0), 0U);
+  EXPECT_EQ(held_back(far, 1), 0U);
+  EXPECT_GE(far["staleness"]["max"], 4) << "its last round begins while the other is in its first or second";
+  const auto near = run_with("2");
+  ASSERT_TRUE(near.is_object());
+  EXPECT_GT(held_back(near, 0), 0U);
+  EXPECT_EQ(held_back(near, 1), 0U) << "nobody is behind it";
+  EXPECT_LE(near["staleness"]["max"], 2);
+}
+
 // Where they are at different rounds there is no population to evaluate.
 TEST_F(FreeRanks, AreEvaluatedAtTheEnd) {
   write_small_mnist(here_.path() / "mnist", 100, 20);
