@@ -46,12 +46,12 @@ void require_only(const CLI::App& app, const char* question, std::initializer_li
 }
 
 // The command as shoal-train would have got it.
-TrainCommand parse_run(std::vector<std::string> arguments, bool help, unsigned ranks_here) {
+TrainCommand parse_run(std::vector<std::string> arguments, bool help, unsigned ranks_here, unsigned ranks) {
   // What comes first is the program's name.
   std::vector<const char*> argv = {"shoal-plan"};
   if (help) arguments = {"--help"};
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  return parse_train_command(static_cast<int>(argv.size()), argv.data(), {ranks_here, ranks_here});
+  return parse_train_command(static_cast<int>(argv.size()), argv.data(), {ranks_here, ranks_here, ranks});
 }
 
 }  // namespace
@@ -97,7 +97,7 @@ PlanCommand parse_plan_command(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    result.print = app.help() + "\n" + *parse_run({}, true, 1).print;
+    result.print = app.help() + "\n" + *parse_run({}, true, 1, 1).print;
     return result;
   } catch (const CLI::CallForVersion&) {
     result.print = std::string("shoal-plan ") + SHOAL_VERSION + "\n";
@@ -125,7 +125,7 @@ PlanCommand parse_plan_command(int argc, const char* const* argv) {
   require(!o.explain || (sweep.empty() && !verify), "--explain belongs to a plan, not to --sweep or --verify");
   require(ranks >= 1, "--ranks: at least 1");
   require(hosts >= 1 && hosts <= ranks, "--hosts: from 1 to the number of ranks");
-  const TrainCommand run = parse_run(rest, false, (ranks + hosts - 1) / hosts);
+  const TrainCommand run = parse_run(rest, false, (ranks + hosts - 1) / hosts, ranks);
   if (run.print) {
     result.print = run.print;
     return result;

@@ -41,6 +41,11 @@ std::string algorithm_option(const TrainOptions& options, const std::string& nam
   return "";
 }
 
+double Algorithm::expected_work(NodeId node) const {
+  const auto reads = std::min<std::size_t>(context_.graph.degree(node), max_reads());
+  return context_.options.local_steps + kRecordWork * static_cast<double>(1 + reads);
+}
+
 std::string Algorithm::text(const std::string& option) const { return algorithm_option(context_.options, option); }
 bool Algorithm::flag(const std::string& option) const { return text(option) == "true"; }
 std::uint64_t Algorithm::whole(const std::string& option) const { return parse_whole(text(option)).value(); }

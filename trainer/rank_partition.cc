@@ -230,7 +230,7 @@ PartitionFigures figures(const RankPartition& partition, const Graph& graph, std
   result.random_remote_reads = random.remote_reads;
 
   const double mean = std::accumulate(partition.work.begin(), partition.work.end(), 0.0) / ranks;
-  if (mean > 0) result.imbalance = std::ranges::max(partition.work) / mean - 1;
+  if (mean > 0) result.imbalance = std::max(0.0, std::ranges::max(partition.work) / mean - 1);  // rounding may be below
   return result;
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <vector>
+
 #include "store/error.h"
 
 namespace shoal {
@@ -14,10 +16,13 @@ bool is_split(const Experiment& experiment, unsigned ranks) {
   return ranks > 1 && experiment.algorithm->records() == nodes;
 }
 
-// All nodes of an algorithm act equally often so far, so all weigh the same; and a model that several of a rank's nodes
-// read comes once, so that is what is counted.
+// A model that several of a rank's nodes read comes once, so that is what is counted.
 RankPartition partition_for(const Experiment& experiment, unsigned ranks) {
-  return split_over_ranks(experiment.graph(), {}, ranks, experiment.options.seed, experiment.order,
+  std::vector<float> work(experiment.options.nodes);
+  for (NodeId node = 0; node < experiment.options.nodes; ++node) {
+    work[node] = static_cast<float>(experiment.algorithm->expected_work(node));
+  }
+  return split_over_ranks(experiment.graph(), work, ranks, experiment.options.seed, experiment.order,
                           Fewest::kRemoteReads);
 }
 

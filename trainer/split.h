@@ -1,4 +1,5 @@
-// Which node is which rank's: the same for every run with the same graph, ranks and seed, and for whoever plans one.
+// Which node is which rank's: the same work for each, as far as the algorithm can tell beforehand. The same for every
+// run with the same graph, ranks, algorithm, local steps and seed, and for whoever plans one.
 #pragma once
 
 #include "trainer/experiment.h"

@@ -80,15 +80,17 @@ ExitCode print_plan(const TrainOptions& options, const Communicator& ranks) {
 }
 
 ExitCode main_of(int argc, const char* const* argv, Communicator& ranks) {
-  const TrainCommand command = parse_train_command(argc, argv, {ranks.local_size(), ranks.on_these_cores()});
+  const RanksHere here = {ranks.local_size(), ranks.on_these_cores(), ranks.size()};
+  const TrainCommand command = parse_train_command(argc, argv, here);
   const TrainOptions& options = command.options;
   if (command.print) {
     if (ranks.first()) fmt::print("{}", *command.print);
     return ExitCode::kOk;
   }
   if (options.dry_run) return ranks.first() ? print_plan(options, ranks) : ExitCode::kOk;
-  // Ranks at their own pace make no checkpoints.
-  if (options.pace == Pace::kRounds) listen_for_stop(ranks.first() ? answer_to_stop(ranks.alone()) : "");
+  // Ranks at their own pace make no checkpoints; one alone runs in rounds.
+  const bool in_rounds = options.pace == Pace::kRounds || ranks.alone();
+  if (in_rounds) listen_for_stop(ranks.first() ? answer_to_stop(ranks.alone()) : "");
   if (ranks.first()) RunFiles::check(options);
   Training training(options, ranks);
   const TrainingResult result = training.run();

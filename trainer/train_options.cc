@@ -55,6 +55,7 @@ Results, in --out:
   stores.json      where the nodes' state is; by default in store/, kept with --checkpoint-every
 SIGTERM, Ctrl-C or SIGUSR1: a checkpoint is made at the end of the round, exit code 0; --resume goes on. (mpirun kills
 its ranks a second after SIGTERM or Ctrl-C; send it SIGUSR1.) A second SIGTERM or Ctrl-C ends the run at once.
+Several ranks with --async free make no checkpoints: the first signal ends them at once.
 Exit code: 0 done, 1 it failed, 2 the command line or configuration is wrong, 3 --dry-run: it does not fit.)",
                      algorithm_choices(), model_choices(), graph_choices(), data_set_choices(), partition_choices());
 }
@@ -184,7 +185,8 @@ void declare_watching(OptionSet& set, TrainOptions& o) {
             "Rounds between checkpoints; 0: none, and the store is removed at the end");
   set.flag("resume", o.resume, "Go on from the last checkpoint").command_line_only();
   set.flag("overwrite", o.overwrite, "Delete the run that is in --out and --store first").command_line_only();
-  set.whole("eval-every", o.eval_every, "Rounds between evaluations [rounds / 10]", 1);
+  set.whole("eval-every", o.eval_every,
+            "Rounds between evaluations [rounds / 10; ranks at their own pace: only at the end]", 1);
   set.whole("eval-nodes", o.eval_nodes, "Nodes whose model is evaluated");
   set.whole("eval-samples", o.eval_samples, "Test images they are evaluated on", 1);
   set.flag("trace", o.trace, "Write OUT/trace.json: what each worker did when, and what was waited for");
@@ -222,7 +224,12 @@ void complete(TrainOptions& options, const OptionSet& set, RanksHere ranks_here)
   }
   if (options.store.empty()) options.store = options.out / "store";
   if (!set.given("ram")) options.ram_bytes = free_ram() / 2 / ranks_here.in_ram;
-  if (options.eval_every == 0) options.eval_every = std::max<std::uint64_t>(1, options.rounds / 10);
+  const bool free = options.pace == Pace::kFree && ranks_here.in_all > 1;
+  if (options.eval_every == 0) options.eval_every = std::max<std::uint64_t>(1, options.rounds / (free ? 1 : 10));
+  require(!free || options.eval_every >= options.rounds,
+          fmt::format("--eval-every {}: with --async free on several ranks the models are evaluated once, when all "
+                      "ranks have made their last round; leave it out",
+                      options.eval_every));
 }
 
 }  // namespace

@@ -87,10 +87,11 @@ struct TrainCommand {
   std::optional<std::string> print;  // --help, --version, --print-config: print this and do nothing else
 };
 
-// Ranks that share this host's RAM, and this process's cores; itself included.
+// Ranks that share this host's RAM, and this process's cores, and all of the run; itself included.
 struct RanksHere {
   unsigned in_ram = 1;
   unsigned on_cores = 1;
+  unsigned in_all = 1;
 };
 
 // Throws a usage Error for anything that is not understood or cannot work whatever the files contain. What is not given

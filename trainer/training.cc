@@ -231,7 +231,10 @@ void Training::meet() {
 // Without rounds in step: nobody is more than --max-lag rounds ahead of the slowest.
 void Training::keep_pace(std::uint64_t round) {
   neighbours_->announce(round);
-  while (neighbours_->slowest() + options_.max_lag < round) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const auto must_wait = [&] { return neighbours_->slowest() + options_.max_lag < round; };
+  if (!must_wait()) return;
+  ++totals_.rounds_held_back;
+  while (must_wait()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 // Returns the seconds.

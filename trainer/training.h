@@ -208,6 +208,7 @@ class Training {
     std::uint64_t checkpoint_bytes = 0;
     std::uint64_t lower_bound = 0;
     std::uint64_t remote_lower_bound = 0;
+    std::uint64_t rounds_held_back = 0;  // by --max-lag
     NeighbourFigures neighbours;
     double training_seconds = 0;
     double communication_cpu_seconds = 0;  // meanwhile

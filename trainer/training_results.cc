@@ -61,9 +61,9 @@ std::string Training::description() const {
   const PartitionFigures& f = partition_figures_;
   const auto [least, most] = std::minmax_element(f.nodes.begin(), f.nodes.end());
   text += fmt::format(
-      "  partition  {} to {} nodes a rank, {} of {} edges cut ({} in a random split); at least {} remote "
-      "reads a round ({})\n",
-      *least, *most, f.cut_edges, experiment_.graph().edges(), f.random_cut_edges, f.remote_reads,
+      "  partition  {} to {} nodes a rank, {:.1f} % above the mean work at most, {} of {} edges cut ({} in a random "
+      "split); at least {} remote reads a round ({})\n",
+      *least, *most, 100 * f.imbalance, f.cut_edges, experiment_.graph().edges(), f.random_cut_edges, f.remote_reads,
       f.random_remote_reads);
   return text;
 }
@@ -157,7 +157,8 @@ json Training::of_this_rank() const {
             {"torn_reads", remote.torn},
             {"lag_sum", remote.lag_sum},
             {"lag_max", remote.lag_most},
-            {"lag_count", remote.lag_count}}}};
+            {"lag_count", remote.lag_count},
+            {"rounds_held_back", totals_.rounds_held_back}}}};
 }
 
 // The hash of all ranks' records and, on rank 0, a line for every node.
@@ -341,13 +342,14 @@ json Training::summary() {
   const auto lags = remote["lag_count"].get<std::uint64_t>();
   const auto lag_sum = remote["lag_sum"].get<double>();
   const json lag_max = remote["lag_max"];
-  for (const char* key : {"lag_sum", "lag_max", "lag_count"}) remote.erase(key);
+  for (const char* key : {"lag_sum", "lag_max", "lag_count", "rounds_held_back"}) remote.erase(key);
   result["remote"] = remote;
   if (free()) {
     // In rounds that a model was behind its reader.
     result["staleness"] = {{"mean", lags > 0 ? lag_sum / static_cast<double>(lags) : 0}, {"max", lag_max}};
   }
-  result["partition"] = {{"cut_edges", partition_figures_.cut_edges},
+  result["partition"] = {{"imbalance", partition_figures_.imbalance},
+                         {"cut_edges", partition_figures_.cut_edges},
                          {"random_cut_edges", partition_figures_.random_cut_edges},
                          {"remote_reads", partition_figures_.remote_reads},
                          {"random_remote_reads", partition_figures_.random_remote_reads}};

@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
   const std::function<void()> train = [&] {
     try {
       const TrainCommand command =
-          parse_train_command(argc - 3, argv + 3, {ranks.local_size(), ranks.on_these_cores()});
+          parse_train_command(argc - 3, argv + 3, {ranks.local_size(), ranks.on_these_cores(), ranks.size()});
       Training(command.options, ranks, hook).run();
     } catch (const Error& error) {
       ranks.fail(fmt::format("shoal-train: {}", error.what()), error.exit_code());

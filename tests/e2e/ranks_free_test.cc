@@ -69,6 +69,47 @@ TEST_F(FreeRanks, RunAheadOfASlowOneAsFarAsTheyMay) {
   EXPECT_GT(fast["stall_seconds"]["neighbours"], fast["compute_seconds"]);
 }
 
+TEST_F(FreeRanks, WaitForASlowOneOnlyWhereTheyWouldBeTooFarAhead) {
+  Arguments arguments = arguments_ + Arguments{"--ram", "64MiB", "--rounds", "6", "--slow-rank", "1:60x"};
+  *std::find(arguments.begin(), arguments.end(), "quadratic:20000:1:0.1") = "quadratic:3000:1:0.1";
+  const auto run_with = [&](const std::string& lag) {
+    return run_to_summary(arguments + Arguments{"--max-lag", lag}, here_.path(), "run", on_ranks(2));
+  };
+  const auto held_back = [](const nlohmann::json& result, int rank) {
+    return result["per_rank"][rank]["remote"]["rounds_held_back"].get<std::uint64_t>();
+  };
+  const auto far = run_with("6");
+  ASSERT_TRUE(far.is_object());
+  EXPECT_EQ(held_back(far, 0), 0U);
+  EXPECT_EQ(held_back(far, 1), 0U);
+  EXPECT_GE(far["staleness"]["max"], 4) << "its last round begins while the other is in its first or second";
+  const auto near = run_with("2");
+  ASSERT_TRUE(near.is_object());
+  EXPECT_GT(held_back(near, 0), 0U);
+  EXPECT_EQ(held_back(near, 1), 0U) << "nobody is behind it";
+  EXPECT_LE(near["staleness"]["max"], 2);
+}
+
+// Where they are at different rounds there is no population to evaluate.
+TEST_F(FreeRanks, AreEvaluatedAtTheEnd) {
+  write_small_mnist(here_.path() / "mnist", 100, 20);
+  const Arguments images = {"--quiet",   "--model", "mlp:784-8-10", "--data",     "mnist:mnist", "--batch", "4",
+                            "--threads", "1",       "--nodes",      "12",         "--graph",     "ring",    "--rounds",
+                            "4",         "--ram",   "64MiB",        "--overwrite"};
+  for (const Arguments& how : {Arguments{"--async", "free"}, Arguments{"--async", "free", "--eval-every", "4"},
+                               Arguments{"--config", "run/config.toml"}}) {
+    SCOPED_TRACE(testing::PrintToString(how));
+    const bool again = how.front() == "--config";
+    const auto result =
+        run_to_summary((again ? Arguments{"--quiet", "--overwrite"} : images) + how, here_.path(), "run", on_ranks(2));
+    ASSERT_TRUE(result.is_object());
+    EXPECT_TRUE(result["accuracy_mean"].is_number());
+    int evaluations = 0;
+    for (const auto& line : metrics_of(here_.path() / "run")) evaluations += line.contains("accuracy") ? 1 : 0;
+    EXPECT_EQ(evaluations, 1);
+  }
+}
+
 TEST_F(FreeRanks, AreRefusedWhereTheyMakeNoSense) {
   const auto expect_refused = [&](const Arguments& how, const std::string& named) {
     SCOPED_TRACE(testing::PrintToString(how));
@@ -87,6 +128,7 @@ TEST_F(FreeRanks, AreRefusedWhereTheyMakeNoSense) {
   expect_refused({"--algorithm", "allreduce"}, "one model for all");
   expect_refused({"--checkpoint-every", "5"}, "no checkpoints");
   expect_refused({"--max-lag", "0"}, "--max-lag");
+  expect_refused({"--eval-every", "2"}, "evaluated once");
 }
 
 }  // namespace

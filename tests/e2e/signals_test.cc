@@ -46,9 +46,9 @@ class Signals : public testing::Test {
     return count;
   }
 
-  void expect_it_goes_on_from(std::uint64_t round, unsigned ranks) const {
-    const auto resumed = run_to_summary(small_ + Arguments{"--rounds", "3", "--checkpoint-every", "1000", "--resume"},
-                                        here_.path(), "run", on_ranks(ranks));
+  void expect_it_goes_on_from(std::uint64_t round, unsigned ranks, const Arguments& how = {}) const {
+    const Arguments resume = {"--rounds", "3", "--checkpoint-every", "1000", "--resume"};
+    const auto resumed = run_to_summary(small_ + resume + how, here_.path(), "run", on_ranks(ranks));
     ASSERT_TRUE(resumed.is_object());
     EXPECT_EQ(resumed["resumed_at_round"], round);
     expect_same_results(here_.path() / "run", here_.path() / "whole");
@@ -110,6 +110,19 @@ TEST_F(Signals, ASecondRequestThatIsNoTerminationIsJustARequest) {
   EXPECT_EQ(stopped.code, 0) << stopped.err;
   EXPECT_EQ(lines_of(stopped.err).size(), 2U) << stopped.err;
   expect_it_goes_on_from(2, 1);
+}
+
+// It has nobody to be ahead of.
+TEST_F(Signals, OfARankAloneSaveTheRoundThoughItMayRunFree) {
+  const Arguments free = {"--async", "free"};
+  Program program(small_ + run_ + slow_ + free, here_.path());
+  wait_until(program, [&] { return rounds() == 1; });
+  program.send(SIGTERM);
+  const Outcome stopped = program.wait();
+  EXPECT_EQ(stopped.code, 0) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr(kAnswer));
+  EXPECT_THAT(stopped.err, HasSubstr("stopped after 2 of 3 rounds"));
+  expect_it_goes_on_from(2, 1, free);
 }
 
 TEST_F(Signals, WhileNodesAreCreatedTheyAreSavedToo) {

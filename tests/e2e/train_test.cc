@@ -429,7 +429,8 @@ TEST_F(Memory, IsEnoughForEverythingFromTheRamOnThatThePlanNames) {
   const std::vector<std::pair<Arguments, unsigned>> runs = {
       {{"--graph", "random-regular:4"}, 1},
       {{"--graph", "ring", "--algorithm", "gossip", "--gossip-every", "1-2"}, 1},
-      {{"--graph", "random-regular:4"}, 2}};
+      {{"--graph", "random-regular:4"}, 2},
+      {{"--graph", "barabasi-albert:4"}, 2}};
   for (const auto& [how, ranks] : runs) {
     SCOPED_TRACE(testing::PrintToString(how) + " on ranks: " + std::to_string(ranks));
     const Arguments arguments =
@@ -438,6 +439,7 @@ TEST_F(Memory, IsEnoughForEverythingFromTheRamOnThatThePlanNames) {
     for (const std::string& argument : arguments) argv.push_back(argument.c_str());
     DescribedRun describe(parse_train_command(static_cast<int>(argv.size()), argv.data()).options, ranks, 1);
     std::uint64_t enough = 0;
+    std::vector<std::uint64_t> nodes;
     for (unsigned rank = 0; rank < ranks; ++rank) {
       RunChange change;
       change.rank = rank;
@@ -448,12 +450,16 @@ TEST_F(Memory, IsEnoughForEverythingFromTheRamOnThatThePlanNames) {
         EXPECT_EQ(describe(change).resident_ram_bytes, named);
       }
       enough = std::max(enough, named);
+      nodes.push_back(describe(change).records());
     }
     const auto result = run_to_summary(arguments + Arguments{"--ram", std::to_string(enough), "--overwrite"},
                                        here_.path(), "run", on_ranks(ranks));
     ASSERT_TRUE(result.is_object());
     EXPECT_EQ(result["bytes_read"], 0);
     EXPECT_EQ(result["bytes_written"], 0);
+    for (unsigned rank = 0; ranks > 1 && rank < ranks; ++rank) {
+      EXPECT_EQ(result["per_rank"][rank]["nodes"], nodes[rank]) << "the plan has the run's split";
+    }
     if (how.size() > 2 || ranks > 1) continue;  // these must reckon with the worst
     const std::uint64_t less = enough - enough / 8;
     const auto streamed = run_to_summary(arguments + Arguments{"--ram", std::to_string(less), "--overwrite"},

@@ -126,6 +126,13 @@ TEST(TrainOptions, RanksDivideWhatTheyShare) {
   EXPECT_EQ(parse({}, {.in_ram = 1, .on_cores = 256}).options.threads, 1U);
 }
 
+TEST(TrainOptions, SeveralRanksAtTheirOwnPaceEvaluateAtTheEnd) {
+  const std::vector<std::string> free = {"--rounds", "30", "--async", "free"};
+  EXPECT_EQ(parse(free, {.in_all = 2}).options.eval_every, 30U);
+  EXPECT_EQ(parse(free).options.eval_every, 3U) << "one alone runs in rounds";
+  EXPECT_EQ(parse({"--rounds", "30"}, {.in_all = 2}).options.eval_every, 3U);
+}
+
 TEST(TrainOptions, EverySettingIsTakenFromItsFlag) {
   std::map<std::string, std::string> defaults;
   for (const char* optimizer : {"sgd", "adam"}) {

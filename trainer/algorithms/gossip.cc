@@ -73,6 +73,15 @@ class Gossip : public Algorithm {
   std::uint64_t max_reads_per_round() const override { return 2 * context_.graph.edges(); }
   bool all_act() const override { return false; }
 
+  // It copies its own record when it acts, adds what it receives, and trains; what averaging takes is the same for all.
+  double expected_work(NodeId node) const override {
+    const double trains = 2 / static_cast<double>(std::uint64_t{every_.least} + every_.most);
+    const std::uint32_t degree = context_.graph.degree(node);
+    double rests = 1 - trains;
+    for (std::uint32_t k = 0; k < degree; ++k) rests *= 1 - trains;
+    return trains * context_.options.local_steps + kRecordWork * (1 - rests + trains * degree);
+  }
+
   RoundPlan plan(std::uint64_t round) override {
     RoundPlan plan;
     auto accesses = std::make_shared<AccessPlan>();
