@@ -1,9 +1,9 @@
 // Whether a look around has moved something, told by what it cost.
 //
-// MPI does not say when a look has moved bytes that others read here, and over TCP nothing but looks does. One that cost
-// much more than a look that finds nothing has, and more are waiting: with naps meanwhile another host reads at 1.4 GB/s
-// instead of 4. What a look costs that finds nothing depends on the network and on how many ranks there are, and
-// changes when they connect: it is taken to be the least of the last ones.
+// MPI does not say when a look has moved bytes that others read here, and over TCP nothing but looks does. One that
+// cost much more than a look that finds nothing has, and more are waiting: with naps meanwhile another host reads
+// at 1.4 GB/s instead of 4. What a look costs that finds nothing depends on the network and on how many ranks there
+// are, and changes when they connect: it is taken to be the least of the last ones.
 #pragma once
 
 #include <algorithm>
