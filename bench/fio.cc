@@ -21,8 +21,9 @@ void from_json(const nlohmann::json& json, FioSample& sample) {
 }
 
 Fio::Fio(const FioOptions& options) : options_(options), file_(options.directory / "fio.data") {
-  run_program({"fio", "--name=layout", "--filename=" + file_.string(), "--rw=write", "--bs=1M", "--direct=1",
-               "--ioengine=io_uring", "--iodepth=8", fmt::format("--size={}", options.file_bytes), "--minimal"});
+  run_program({"fio", "--thread", "--name=layout", "--filename=" + file_.string(), "--rw=write", "--bs=1M",
+               "--direct=1", "--ioengine=io_uring", "--iodepth=8", fmt::format("--size={}", options.file_bytes),
+               "--minimal"});
 }
 
 Fio::~Fio() {
@@ -42,8 +43,10 @@ std::vector<std::string> Fio::at_rates(double read, double written) const {
 std::vector<std::string> Fio::command(const std::string& pattern, double read_share, std::uint64_t seconds) const {
   const long percent = std::lround(read_share * 100);
   const std::string kind = percent >= 100 ? "read" : percent <= 0 ? "write" : "rw";
-  // fio writes "rw" and "randrw", but "randread".
+  // Threads: a job in a process of its own would outlive a fio that is killed. And fio writes "rw" and "randrw", but
+  // "randread".
   return {"fio",
+          "--thread",
           "--name=yardstick",
           "--filename=" + file_.string(),
           fmt::format("--rw={}{}", pattern, kind),
