@@ -10,6 +10,7 @@
 #include "bench/layouts.h"
 #include "store/error.h"
 #include "store/size_text.h"
+#include "store/store_options.h"
 #include "trainer/option_set.h"
 
 namespace shoal::bench {
@@ -59,7 +60,8 @@ Columns (JSON has the same and more, per round):
   device GB/s   bytes of /proc/self/io that this process read from and wrote to storage, over seconds
   x bound       device bytes over the least that any policy could move with this RAM and these plans
   x fio         device GB/s over fio's (--calibrate): io_uring, direct, same block size, depth and mix, before every
-                measured round and after the last; medians, and the faster of fio's random and sequential patterns
+                measured round and after the last; medians, and the fastest of fio's patterns, random and sequential,
+                and of the depths that Shoal has
   p50, p99      of one operation: from a worker's asking for its next node to its being done with it, disk waits included
   peak RSS      of the engine's process; for Shoal it must be within the RAM number + 64 MiB, or the exit code is 1
 
@@ -122,7 +124,9 @@ void declare(OptionSet& set, BenchOptions& o, std::vector<std::string>& verbs) {
   set.whole("seed", o.seed, "Of contents and graph");
   set.whole("threads", o.threads, "Worker threads, besides the store's own", 1, 256);
   set.whole("queue-depth", o.queue_depth,
-            "Shoal: requests in flight, more while steps wait for a thread; also fio's depth", 1, 4096);
+            fmt::format("Shoal: requests in flight; also fio's depth [{}, and {} while steps wait for a thread]",
+                        StoreOptions().queue_depth, StoreOptions().relaxed_queue_depth),
+            1, 4096);
   set.whole("submit-batch", o.submit_batch, "Shoal: requests per system call, at most", 1, 4096);
   set.size("prefetch-bytes", o.prefetch_bytes, 0, "Shoal: read ahead of use, at most [the store's choice]");
   set.size("warm-bytes", o.warm_bytes, kUnlimited,

@@ -26,8 +26,8 @@ struct BenchOptions {
   unsigned rounds = 5;
   unsigned warmup = 1;
   std::uint64_t seed = 1;
-  unsigned threads = 1;  // after parsing: all cores, unless given
-  unsigned queue_depth = 16;
+  unsigned threads = 1;      // after parsing: all cores, unless given
+  unsigned queue_depth = 0;  // 0: the store's own choice
   unsigned submit_batch = 32;
   std::uint64_t prefetch_bytes = 0;  // 0: the store's own choice
   std::uint64_t warm_bytes = std::numeric_limits<std::uint64_t>::max();

@@ -49,7 +49,7 @@ struct EngineOptions {
   std::uint64_t ram_bytes = 0;
   std::uint64_t warm_bytes = std::numeric_limits<std::uint64_t>::max();
   unsigned threads = 1;
-  unsigned queue_depth = 16;
+  unsigned queue_depth = 0;  // 0: the store's own defaults, or else always this
   unsigned submit_batch = 32;
   std::uint64_t prefetch_bytes = 0;  // 0: the store's own default
   OpenAs open_as = OpenAs::kNew;     // kExisting: as of the last checkpoint

@@ -7,17 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "store/store_options.h"
+
 namespace shoal::bench {
 
 struct FioOptions {
   std::filesystem::path directory;
   std::uint64_t file_bytes = 0;
   std::uint64_t block_bytes = 0;
-  unsigned depth = 16;
-  unsigned seconds = 2;  // each measurement
+  std::vector<unsigned> depths = {StoreOptions().queue_depth, StoreOptions().relaxed_queue_depth};
+  unsigned seconds = 2;  // each measurement, at one depth
 };
 
-// Bytes per second, read and written together.
+// Bytes per second, read and written together, at the best depth.
 struct FioSample {
   double random = 0;
   double sequential = 0;
@@ -38,8 +40,9 @@ class Fio {
   std::vector<std::string> at_rates(double read, double written) const;
 
  private:
-  double run(const char* pattern, double read_share) const;
-  std::vector<std::string> command(const std::string& pattern, double read_share, std::uint64_t seconds) const;
+  double fastest(const char* pattern, double read_share) const;
+  std::vector<std::string> command(const std::string& pattern, double read_share, unsigned depth,
+                                   std::uint64_t seconds) const;
 
   FioOptions options_;
   std::filesystem::path file_;

@@ -26,7 +26,7 @@ StoreOptions store_options(const EngineOptions& options, IoEngine io) {
   result.max_reads_per_step = std::max<std::size_t>(options.degree, 1);
   result.rounds_ahead = 2;
   result.io = io;
-  result.queue_depth = options.queue_depth;
+  if (options.queue_depth != 0) result.queue_depth = result.relaxed_queue_depth = options.queue_depth;
   result.submit_batch = options.submit_batch;
   result.prefetch_bytes = options.prefetch_bytes;
   result.workers = options.threads;

@@ -57,7 +57,7 @@ FioOptions fio_options(const BenchOptions& options, const std::filesystem::path&
   fio.directory = directory;
   fio.file_bytes = std::min(options.state_bytes(), kMostFileBytes);
   fio.block_bytes = std::min(options.layout.record_bytes(Part::kPublic), kMostBlockBytes);
-  fio.depth = options.queue_depth;
+  if (options.queue_depth != 0) fio.depths = {options.queue_depth};
   return fio;
 }
 

@@ -33,7 +33,8 @@ constexpr const char* kDescription =
   1/16       shoal-train with --ram a sixteenth of the state: frames, tables, data set and all; or, for a few large
              models, with RAM for a step of every worker
   in-ram+fio the same as in-ram, with fio beside it, which moves as many bytes a second from and to the same disk as the
-             1/16 of that turn or the one before: what moving them costs on this machine, whoever does it
+             1/16 of that turn or the one before: what moving them costs on this machine, whoever does it. Where there is
+             no fio, leave it out: --runs names the others
   in-ram-libtorch, 1/16-libtorch (lenet5)
              the same two with the model as TorchScript: LibTorch's kernels instead of Shoal's own for LeNet-5
 
@@ -104,9 +105,11 @@ Measurement beside_fio(const Options& options, const std::filesystem::path& dire
   fio_options.block_bytes = std::min<std::uint64_t>(record_bytes / kBlockBytes * kBlockBytes, 1 << 20);
   // With creation and inspection, which move fewer bytes a second than rounds: fio is favoured by some 4 %.
   const double seconds = moved["wall_seconds"].get<double>();
+  const auto read = moved["bytes_read"].get<double>();
+  const auto written = moved["bytes_written"].get<double>();
+  if (read + written == 0) throw Error("--runs: 1/16 moved nothing for fio to move; give more --nodes");
   const Fio fio(fio_options);
-  ProgramBeside beside(
-      fio.at_rates(moved["bytes_read"].get<double>() / seconds, moved["bytes_written"].get<double>() / seconds));
+  ProgramBeside beside(fio.at_rates(read / seconds, written / seconds));
   const Measurement result = shoal_train(options, options.loop.model, directory / "run", "16GiB");
   if (!beside.runs()) throw Error("fio ended before the run beside it did; look at what fio itself says");
   return result;
@@ -139,6 +142,7 @@ int run(const Options& options) {
   if (has(kBesideFio) && !has("1/16")) {
     throw Error("--runs: in-ram+fio moves what 1/16 moves; name that one too", ExitCode::kUsage);
   }
+  if (has(kBesideFio)) run_program({"fio", "--version"});  // or it ends here, before anything is measured
   const std::string little = fmt::format("{}B", small);
   std::map<std::string, std::vector<double>> speeds;
   std::map<std::string, Json> summaries;

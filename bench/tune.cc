@@ -30,7 +30,8 @@ class Tuner {
   Json run() {
     fill();
     settings_.open_as = OpenAs::kExisting;
-    try_values("queue depth", {4, 8, 16, 32}, [](EngineOptions& o, std::uint64_t v) { o.queue_depth = unsigned(v); });
+    try_values("queue depth", {0, 8, 16, 32, 64},
+               [](EngineOptions& o, std::uint64_t v) { o.queue_depth = unsigned(v); });
     try_values("prefetch bytes", prefetch_choices(), [](EngineOptions& o, std::uint64_t v) { o.prefetch_bytes = v; });
     try_values("submit batch", {1, 4, 8, 32}, [](EngineOptions& o, std::uint64_t v) { o.submit_batch = unsigned(v); });
     return {{"trials", trials_}, {"best", best_}};
@@ -106,9 +107,16 @@ class Tuner {
   Json best_;
 };
 
+constexpr const char* kOfTheStore = "the store's choice";
+
+std::string depth_text(const Json& trial) {
+  const auto depth = trial["queue_depth"].get<unsigned>();
+  return depth == 0 ? kOfTheStore : std::to_string(depth);
+}
+
 std::string prefetch_text(const Json& trial) {
   const auto bytes = trial["prefetch_bytes"].get<std::uint64_t>();
-  return bytes == 0 ? "the store's choice" : size_text(bytes);
+  return bytes == 0 ? kOfTheStore : size_text(bytes);
 }
 
 }  // namespace
@@ -120,8 +128,7 @@ Json run_tune(const BenchOptions& options, const std::filesystem::path& director
 std::string tune_table(const Json& outcome) {
   std::vector<std::vector<std::string>> rows = {{"queue depth", "prefetch bytes", "submit batch", "seconds", "GB/s"}};
   for (const Json& trial : outcome["trials"]) {
-    rows.push_back({fmt::format("{}", trial["queue_depth"].get<unsigned>()), prefetch_text(trial),
-                    fmt::format("{}", trial["submit_batch"].get<unsigned>()),
+    rows.push_back({depth_text(trial), prefetch_text(trial), fmt::format("{}", trial["submit_batch"].get<unsigned>()),
                     fmt::format("{:.3f}", trial["seconds"].get<double>()),
                     fmt::format("{:.2f}", trial["gigabytes_per_second"].get<double>())});
   }
@@ -133,8 +140,9 @@ std::string tune_table(const Json& outcome) {
 
 std::string config_fragment(const Json& outcome) {
   const Json& best = outcome["best"];
-  std::string text = fmt::format("queue-depth = {}\nsubmit-batch = {}\n", best["queue_depth"].get<unsigned>(),
-                                 best["submit_batch"].get<unsigned>());
+  std::string text = fmt::format("submit-batch = {}\n", best["submit_batch"].get<unsigned>());
+  if (const auto depth = best["queue_depth"].get<unsigned>(); depth != 0)
+    text += fmt::format("queue-depth = {}\n", depth);
   const auto prefetch = best["prefetch_bytes"].get<std::uint64_t>();
   if (prefetch != 0) text += fmt::format("prefetch-bytes = {}\n", prefetch);
   return text;

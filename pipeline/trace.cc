@@ -33,7 +33,8 @@ void Trace::add_to_round(const char* name, Clock::time_point from, Clock::time_p
 
 void Trace::end_round(Clock::time_point from, Clock::time_point to, std::uint64_t round) noexcept {
   add_to_round("round", from, to, round);
-  ++ended_rounds_;
+  if (rounds_.full()) return;
+  ++drawn_rounds_;
   if (nodes_.full()) return;
   ++whole_rounds_;
   whole_events_ = nodes_.asked;
@@ -48,7 +49,7 @@ Trace::Report Trace::report() const {
   Report report;
   report.events = shown_node_events() + rounds_.taken();
   report.left_out = nodes_.asked + rounds_.asked - report.events;
-  report.rounds = ended_rounds_;
+  report.rounds = drawn_rounds_;
   report.rounds_with_nodes = whole_rounds_;
   return report;
 }

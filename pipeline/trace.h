@@ -50,9 +50,9 @@ class Trace {
   void end_round(Clock::time_point from, Clock::time_point to, std::uint64_t round) noexcept;
 
   struct Report {
-    std::uint64_t events = 0;    // that are drawn
-    std::uint64_t left_out = 0;  // for lack of memory
-    std::uint64_t rounds = 0;
+    std::uint64_t events = 0;             // that are drawn
+    std::uint64_t left_out = 0;           // for lack of memory
+    std::uint64_t rounds = 0;             // that are drawn
     std::uint64_t rounds_with_nodes = 0;  // of those, with all that happened to their nodes
   };
   Report report() const;
@@ -77,7 +77,7 @@ class Trace {
   std::atomic<bool> takes_nodes_{false};
   Shelf nodes_;
   Shelf rounds_;
-  std::uint64_t ended_rounds_ = 0;
+  std::uint64_t drawn_rounds_ = 0;
   std::uint64_t whole_rounds_ = 0;
   std::size_t whole_events_ = 0;  // of nodes, in those
 };

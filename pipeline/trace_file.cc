@@ -10,6 +10,7 @@ namespace shoal {
 namespace {
 
 constexpr std::string_view kComma = ",\n";
+constexpr std::size_t kLongestEvent = 512;
 
 std::string lane_name(std::uint32_t lane) {
   switch (lane) {
@@ -28,6 +29,7 @@ TraceText::TraceText(const Trace& trace, unsigned rank, std::string name)
 
 std::string TraceText::next(std::size_t bytes) {
   std::string text;
+  text.reserve(bytes + kLongestEvent);
   if (!std::exchange(named_, true)) {
     text +=
         fmt::format(R"({}{{"name":"process_name","ph":"M","pid":{},"args":{{"name":"{}"}}}})", kComma, process_, name_);

@@ -13,7 +13,7 @@
 namespace shoal {
 
 struct DeviceOptions {
-  unsigned depth = 16;             // requests in flight; PLATFORM: 8-16 is best, deeper is slower
+  unsigned depth = 16;             // requests in flight, at most
   std::span<std::byte> buffers{};  // memory that requests will mostly point into: the arena. Registered where possible
   std::uint64_t map_reserve_bytes =
       1 << 30;  // address space the mapped device reserves per file: the most a file may grow to

@@ -1,6 +1,6 @@
 // The check of a record's checksum in pieces, by somebody who goes through the record anyway: each piece is hashed
-// while it is in the nearest cache. Mixing nine LeNet-5 models of which four are to be checked takes 111 us that way,
-// 138 when they are checked first, and 106 without any check.
+// while it is in a near cache. Mixing nine LeNet-5 models takes 76 us, 89 when four of them are checked that way, 100
+// when all are.
 #pragma once
 
 #include <cstddef>

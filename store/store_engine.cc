@@ -74,6 +74,9 @@ StoreEngine::StoreEngine(const StoreOptions& options, Start start)
     (flights_.back()->serving ? free_serving_ : free_flights_).push_back(flights_.back().get());
   }
   next_waiter_.assign(objects * flights_.size(), kNoWaiter);
+  if (options_.queue_depth == 0 || options_.submit_batch == 0) {
+    throw Error("a store's queue_depth and submit_batch are at least 1", ExitCode::kUsage);
+  }
   SHOAL_CHECK(peers_ == nullptr || (memory_.serving > 0 && options_.listing.size() == nodes_));
   if (start == Start::kCreate) {
     create_files();
@@ -297,9 +300,10 @@ void StoreEngine::wait_for_io(bool busy) {
   sleep_ = Sleep::kAwake;
 }
 
-// Steps wait for a worker, and no other rank's step may be waiting for a record of this one.
+// Steps wait for a worker, and no other rank's step may be waiting for a record of this one. (One that asks now waits
+// for what is under way already, a deep queue: some milliseconds, and ranks ask ahead of use.)
 bool StoreEngine::relaxed() const {
-  return options_.workers > 0 && leases_out_ > options_.workers + 1 && serving_ == 0;
+  return options_.workers > 0 && leases_out_ > options_.workers + 1 && serving_ == 0 && !no_frame_to_serve_;
 }
 
 // While it is relaxed, nobody waits for the engine: completions are left to pile up, and so are leases given back,

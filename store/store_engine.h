@@ -303,6 +303,7 @@ class StoreEngine {
   std::vector<Flight*> free_serving_;
   std::uint32_t serving_ = 0;         // frames that others are reading
   std::uint32_t guests_loading_ = 0;  // on their way here
+  bool no_frame_to_serve_ = false;    // and somebody waits for one
   bool serving_paused_ = false;       // bulk work wants the frames to itself
   bool told_done_ = false;            // all steps of the running round are committed, and the caller knows
 

@@ -93,6 +93,7 @@ bool StoreEngine::may_pin(FrameId id) const {
 
 // In the order of arrival, but for those who ask for what the round's end will bring.
 void StoreEngine::serve_waiting() {
+  no_frame_to_serve_ = false;
   // What ends the round waits for the readers to be gone; the next ones get the new versions.
   const bool ending = told_done_ && may_end_ && running_;
   if (asked_.empty() || serving_paused_ || ending || failed_) return;
@@ -119,7 +120,8 @@ void StoreEngine::serve_waiting() {
     flight.loading = 0;
     flight.reads.clear();
     const FrameId id = use(flight, Part::kPublic, flight.node, false);
-    if (id == kNoFrame) return;  // its frames are on their way to be free
+    no_frame_to_serve_ = id == kNoFrame;
+    if (no_frame_to_serve_) return;  // its frames are on their way to be free
     free_serving_.pop_back();
     flight.reads.push_back(id);
     cache_->lend(id);

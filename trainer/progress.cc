@@ -21,8 +21,9 @@ Progress::Progress(Talk talk, const std::filesystem::path& log) : talk_(talk), t
   std::error_code error;
   std::filesystem::create_directories(log.parent_path(), error);
   errno = 0;
-  log_.open(log, std::ios::app);
-  if (!log_) throw Error(fmt::format("--log-dir: cannot write {}: {}", log.string(), errno_text(errno)));
+  if (!error) log_.open(log, std::ios::app);
+  if (log_.is_open()) return;
+  throw Error(fmt::format("--log-dir: cannot write {}: {}", log.string(), error ? error.message() : errno_text(errno)));
 }
 
 void Progress::log(const std::string& line) {

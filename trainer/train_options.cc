@@ -228,8 +228,8 @@ void complete(TrainOptions& options, const OptionSet& set, RanksHere ranks_here)
   if (options.eval_every == 0) options.eval_every = std::max<std::uint64_t>(1, options.rounds / (free ? 1 : 10));
   require(!free || options.eval_every >= options.rounds,
           fmt::format("--eval-every {}: with --async free on several ranks the models are evaluated once, when all "
-                      "ranks have made their last round; leave it out",
-                      options.eval_every));
+                      "ranks have made their last round; leave it out or, where a file has it, give --eval-every {}",
+                      options.eval_every, options.rounds));
 }
 
 }  // namespace

@@ -142,8 +142,6 @@ TrainingResult Training::run_all() {
     result.rounds_done = rounds_done_;
     result.checkpoint = fmt::format("the checkpoint is in {}", place_.store.string());
     if (!alone()) result.checkpoint += fmt::format(" and in the other ranks' folders ({})", RunStores::kFile);
-  }
-  if (result.stopped) {
     if (trace_) write_trace();
     return result;
   }

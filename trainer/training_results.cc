@@ -216,8 +216,9 @@ void Training::write_trace() {
 
   const Trace::Report report = trace_report();
   if (report.left_out == 0) return;
-  progress_.say(fmt::format("trace.json has all {} rounds, and the nodes of the first {}: {} events found no room",
-                            report.rounds, report.rounds_with_nodes, report.left_out));
+  progress_.say(
+      fmt::format("trace.json has the first {} rounds, and the nodes of the first {}: {} events found no room",
+                  report.rounds, report.rounds_with_nodes, report.left_out));
 }
 
 json Training::summary() {

@@ -115,7 +115,7 @@ TEST_F(StoreBench, TunesAndReadsWhatItWroteAsAConfig) {
   ASSERT_EQ(tune.code, 0) << tune.err;
   const Outcome use = run("--config tuned.toml --print-config");
   EXPECT_EQ(use.code, 0) << use.err;
-  EXPECT_THAT(use.out, testing::HasSubstr("queue-depth = "));
+  EXPECT_THAT(use.out, testing::HasSubstr("submit-batch = "));
   std::ofstream(here_.path() / "printed.toml") << use.out;
   const Outcome again = run("--config printed.toml --print-config");
   EXPECT_EQ(again.code, 0) << again.err;

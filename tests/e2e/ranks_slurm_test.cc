@@ -129,7 +129,7 @@ class RanksUnderSlurm : public testing::Test {
  protected:
   void SetUp() override {
     if (!hosts_.there()) GTEST_SKIP() << "NOT TESTED: Slurm. Network namespaces cannot be made here; run as root";
-    if (std::system("command -v slurmctld slurmd srun > /dev/null") != 0) {
+    if (std::system("exec > /dev/null; command -v slurmctld && command -v slurmd && command -v srun") != 0) {
       GTEST_SKIP() << "NOT TESTED: Slurm. It is not installed; scripts/setup slurm does that";
     }
     cluster_.emplace(hosts_);
@@ -172,7 +172,8 @@ TEST_F(RanksUnderSlurm, SaveWhatTheyHaveDoneWhenSlurmSaysThatTimeIsUp) {
   const Arguments rounds = {"--rounds", "200", "--checkpoint-every", "1000"};
   ASSERT_TRUE(run_to_summary(arguments_ + rounds, here_.path(), "one").is_object());
   const Arguments launcher = cluster_->srun({"--nodes=2", "--ntasks=2"});
-  Program program(arguments_ + rounds + Arguments{"--out", "run"}, here_.path(), launcher);
+  // Slow, so that it is not done before it is asked.
+  Program program(arguments_ + rounds + Arguments{"--out", "run", "--slow-rank", "1:20x"}, here_.path(), launcher);
   wait_until(program, [&] { return rounds_in(here_.path() / "run") >= 2; });
   ASSERT_TRUE(cluster_->run("squeue --noheader --format=%A | xargs scancel --signal=USR1"));
   const Outcome outcome = program.wait();

@@ -116,6 +116,9 @@ class Population {
     options.serving_frames = scene_.serving;
     options.io = scene_.device == Device::kUring ? IoEngine::kDirect : IoEngine::kPosix;
     options.queue_depth = static_cast<unsigned>(1 + random_() % 16);
+    options.relaxed_queue_depth = static_cast<unsigned>(1 + random_() % 64);
+    options.submit_batch = static_cast<unsigned>(1 + random_() % 32);
+    options.workers = static_cast<unsigned>(random_() % 2);
     if (random_() % 2 == 0) options.prefetch_bytes = 1 + random_() % 100000;
     group_.count(rank, options);
     const std::uint64_t state = options.nodes * layout_.state_bytes();

@@ -230,6 +230,16 @@ TEST(StateStore, FailsTheRoundWhenALeaseThatWritesIsDropped) {
   EXPECT_THAT(error_of([&] { store->checkpoint("x"); }), HasSubstr("was given up by its worker"));
 }
 
+TEST(StateStore, RefusesAQueueThatNothingFitsInto) {
+  TemporaryDirectory directory;
+  StoreOptions no_queue = options_for(directory, 4);
+  no_queue.queue_depth = 0;
+  EXPECT_THAT(error_of([&] { StateStore::create(no_queue); }), HasSubstr("queue_depth"));
+  StoreOptions no_batch = options_for(directory, 4);
+  no_batch.submit_batch = 0;
+  EXPECT_THAT(error_of([&] { StateStore::create(no_batch); }), HasSubstr("submit_batch"));
+}
+
 TEST(StateStore, RefusesToReadANodeThatWasNeverCreated) {
   TemporaryDirectory directory;
   auto store = StateStore::create(options_for(directory, 4));

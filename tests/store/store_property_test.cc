@@ -46,7 +46,8 @@ class StoreProperty : public ::testing::TestWithParam<Kind> {
     options.rounds_ahead = 3;
     options.max_reads_per_round = 40 * 6;
     options.queue_depth = static_cast<unsigned>(1 + random() % 16);
-    options.submit_batch = static_cast<unsigned>(1 + random() % 8);
+    options.relaxed_queue_depth = static_cast<unsigned>(1 + random() % 64);
+    options.submit_batch = static_cast<unsigned>(1 + random() % 32);
     if (random() % 2 == 0) options.prefetch_bytes = 1 + random() % 200000;
     const bool in_place = GetParam() == Kind::kMapped;
     const std::uint64_t state = options.nodes * options.layout.state_bytes();

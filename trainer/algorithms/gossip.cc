@@ -78,7 +78,7 @@ class Gossip : public Algorithm {
     const double trains = 2 / static_cast<double>(std::uint64_t{every_.least} + every_.most);
     const std::uint32_t degree = context_.graph.degree(node);
     double rests = 1 - trains;
-    for (std::uint32_t k = 0; k < degree; ++k) rests *= 1 - trains;
+    for (std::uint32_t k = 0; k < degree && rests > 1e-12; ++k) rests *= 1 - trains;
     return trains * context_.options.local_steps + kRecordWork * (1 - rests + trains * degree);
   }
 
