@@ -107,8 +107,24 @@ std::exception_ptr lack_of_shared_memory(std::uint64_t bytes, unsigned ranks_her
                         ranks_here, size_text(wanted), size_text(there))));
 }
 
-// Less than a quarter of what may be mapped at the least.
+// That a file system's memory comes in huge pages: then whoever looks at one maps, and counts, all of it.
+bool has_huge_pages(std::uint64_t device) {
+  std::ifstream file("/proc/self/mountinfo");
+  for (std::string line; std::getline(file, line);) {
+    std::uint64_t major = 0;
+    std::uint64_t minor = 0;
+    if (std::sscanf(line.c_str(), "%*u %*u %" SCNu64 ":%" SCNu64, &major, &minor) != 2) continue;
+    if ((major << 32 | minor) != device) continue;
+    for (const char* option : {"huge=always", "huge=within_size"}) {
+      if (line.find(option) != std::string::npos) return true;
+    }
+  }
+  return false;
+}
+
 constexpr std::uint64_t kCopiedAtOnce = 512 << 10;
+constexpr std::uint64_t kPagesMappedAtOnce = 64 << 10;
+constexpr std::uint64_t kHugePageMappedAtOnce = 2 << 20;
 
 }  // namespace
 
@@ -168,6 +184,7 @@ void ArenaWindow::find_peers(HostReads host_reads) {
     own.inode = m.inode;
     own.offset = m.offset + (address - m.begin);
   }
+  mapped_at_once_ = has_huge_pages(own.device) ? kHugePageMappedAtOnce : kPagesMappedAtOnce;
   peers_.resize(ranks_.size());
   const auto all = ranks_.gather_everywhere(std::as_bytes(std::span(&own, 1)));
   for (unsigned rank = 0; rank < ranks_.size(); ++rank) {
@@ -179,12 +196,15 @@ void ArenaWindow::find_peers(HostReads host_reads) {
     for (const FileMapping& m : known) {
       const bool same = m.device == peer.device && m.inode == peer.inode;
       if (!same || peer.offset < m.offset || peer.offset + peer.bytes > m.offset + (m.end - m.begin)) continue;
-      peers_[rank].mapped = reinterpret_cast<const std::byte*>(m.begin + (peer.offset - m.offset));  // NOLINT
+      const std::uint64_t begin = m.begin + (peer.offset - m.offset);
+      peers_[rank].mapped = reinterpret_cast<const std::byte*>(begin);  // NOLINT
+      // Pages are mapped together by their addresses, and a huge one is where it is in the file.
+      peers_[rank].before = (mapped_at_once_ == kHugePageMappedAtOnce ? peer.offset : begin) % mapped_at_once_;
     }
   }
   for (Peer& peer : peers_) {
     if (peer.mapped == nullptr) continue;
-    peer.counted.resize(peer.bytes / kMappedAtOnce + 2);
+    peer.counted.resize(peer.bytes / mapped_at_once_ + 2);
     peer.readers.resize(peer.counted.size());
   }
 }
@@ -197,15 +217,15 @@ bool ArenaWindow::reads_one_sided() const {
 }
 
 ArenaWindow::Pieces ArenaWindow::pieces_of(unsigned rank, std::uint64_t offset, std::uint64_t bytes) const {
-  const std::uint64_t begin = reinterpret_cast<std::uint64_t>(peers_[rank].mapped) % kMappedAtOnce + offset;
-  return {begin / kMappedAtOnce, round_up(begin + bytes, kMappedAtOnce) / kMappedAtOnce};
+  const std::uint64_t begin = peers_[rank].before + offset;
+  return {begin / mapped_at_once_, round_up(begin + bytes, mapped_at_once_) / mapped_at_once_};
 }
 
 // What is being read in place may come back as soon as all is given back: it stays counted.
 void ArenaWindow::count(unsigned rank, Pieces pieces) {
   const auto uncounted = [&] {
     std::uint64_t more = 0;
-    for (std::uint64_t k = pieces.begin; k < pieces.end; ++k) more += peers_[rank].counted[k] ? 0 : kMappedAtOnce;
+    for (std::uint64_t k = pieces.begin; k < pieces.end; ++k) more += peers_[rank].counted[k] ? 0 : mapped_at_once_;
     return more;
   };
   if (counted_bytes_ + uncounted() > mapped_bytes_) {
@@ -235,8 +255,10 @@ const std::byte* ArenaWindow::begin_in_place(unsigned rank, std::uint64_t offset
   const Pieces pieces = pieces_of(rank, offset, bytes);
   std::vector<std::uint32_t>& readers = peers_[rank].readers;
   std::uint64_t more = 0;
-  for (std::uint64_t k = pieces.begin; k < pieces.end; ++k) more += readers[k] == 0 ? kMappedAtOnce : 0;
-  if (in_place_bytes_ + more > mapped_bytes_ / 4 * 3) return nullptr;
+  for (std::uint64_t k = pieces.begin; k < pieces.end; ++k) more += readers[k] == 0 ? mapped_at_once_ : 0;
+  // The rest is for what is copied.
+  const std::uint64_t rest = std::max(mapped_bytes_ / 4, round_up(kCopiedAtOnce, mapped_at_once_) + mapped_at_once_);
+  if (in_place_bytes_ + more + rest > mapped_bytes_) return nullptr;
   count(rank, pieces);
   in_place_bytes_ += more;
   for (std::uint64_t k = pieces.begin; k < pieces.end; ++k) ++readers[k];
@@ -247,7 +269,7 @@ void ArenaWindow::end_in_place(unsigned rank, const std::byte* memory, std::uint
   const std::scoped_lock lock(pages_mutex_);
   const Pieces pieces = pieces_of(rank, static_cast<std::uint64_t>(memory - peers_[rank].mapped), bytes);
   for (std::uint64_t k = pieces.begin; k < pieces.end; ++k) {
-    if (--peers_[rank].readers[k] == 0) in_place_bytes_ -= kMappedAtOnce;
+    if (--peers_[rank].readers[k] == 0) in_place_bytes_ -= mapped_at_once_;
   }
 }
 

@@ -37,7 +37,7 @@ class ArenaWindow {
   // before they become more than `mapped_bytes`. Mapping them again costs more than reading them. So what is read that
   // way is either copied, or told of before and after. Any thread.
   void copy(unsigned rank, std::uint64_t offset, std::span<std::byte> out);
-  // Null: what is being read in place already is three quarters of what may be mapped.
+  // Null: what is being read in place already is as much as may be, three quarters of what may be mapped or less.
   const std::byte* begin_in_place(unsigned rank, std::uint64_t offset, std::uint64_t bytes);
   void end_in_place(unsigned rank, const std::byte* memory, std::uint64_t bytes);
   // The share of --ram that is well spent on it.
@@ -57,12 +57,11 @@ class ArenaWindow {
     std::uint64_t skip = 0;  // from the start of the window to the start of the memory
     std::uint64_t bytes = 0;
     const std::byte* mapped = nullptr;
-    // By pieces of kMappedAtOnce bytes of the address space.
+    std::uint64_t before = 0;  // of the first piece
+    // By pieces of mapped_at_once_ bytes.
     std::vector<bool> counted;
     std::vector<std::uint32_t> readers;  // in place
   };
-  // As far as one page fault goes: to both ends of such a piece.
-  static constexpr std::uint64_t kMappedAtOnce = 64 << 10;
   struct Pieces {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
@@ -78,6 +77,7 @@ class ArenaWindow {
   std::span<std::byte> memory_;
   std::vector<Peer> peers_;
   const std::uint64_t mapped_bytes_;
+  std::uint64_t mapped_at_once_ = 0;  // as far as one page fault goes: to both ends of such a piece
   std::mutex pages_mutex_;            // guards what follows, and the peers' pieces
   std::uint64_t counted_bytes_ = 0;   // that may be mapped
   std::uint64_t in_place_bytes_ = 0;  // of those, that may be mapped again at any time
