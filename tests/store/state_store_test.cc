@@ -232,12 +232,11 @@ TEST(StateStore, FailsTheRoundWhenALeaseThatWritesIsDropped) {
 
 TEST(StateStore, RefusesAQueueThatNothingFitsInto) {
   TemporaryDirectory directory;
-  StoreOptions no_queue = options_for(directory, 4);
-  no_queue.queue_depth = 0;
-  EXPECT_THAT(error_of([&] { StateStore::create(no_queue); }), HasSubstr("queue_depth"));
-  StoreOptions no_batch = options_for(directory, 4);
-  no_batch.submit_batch = 0;
-  EXPECT_THAT(error_of([&] { StateStore::create(no_batch); }), HasSubstr("submit_batch"));
+  for (const auto size : {&StoreOptions::queue_depth, &StoreOptions::submit_batch}) {
+    StoreOptions options = options_for(directory, 4);
+    options.*size = 0;
+    EXPECT_THAT(error_of([&] { StateStore::create(options); }), HasSubstr("at least 1"));
+  }
 }
 
 TEST(StateStore, RefusesToReadANodeThatWasNeverCreated) {
