@@ -286,7 +286,7 @@ void ArenaWindow::test_progress() {
   std::memset(memory_.data(), 0, std::min<std::size_t>(memory_.size(), kBlockBytes));
   ranks_.barrier();
   const unsigned reader = ranks_.size() - 1;
-  std::int64_t microseconds = 0;
+  std::int64_t nanoseconds = 0;
   if (ranks_.first()) {
     ranks_.run([] {
       std::this_thread::sleep_for(std::chrono::duration<double>(kAwaySeconds));
@@ -300,13 +300,13 @@ void ArenaWindow::test_progress() {
       MPI_Request request = MPI_REQUEST_NULL;
       get(0, 0, word, &request);
       check(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
-      microseconds =
-          std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
+      nanoseconds =
+          std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
       return true;
     });
   }
-  ranks_.sum(std::span(&microseconds, 1));
-  self_test_seconds_ = static_cast<double>(microseconds) * 1e-6;
+  ranks_.sum(std::span(&nanoseconds, 1));
+  self_test_seconds_ = static_cast<double>(nanoseconds) * 1e-9;
 }
 
 std::string ArenaWindow::description() const {
@@ -314,7 +314,7 @@ std::string ArenaWindow::description() const {
       std::count_if(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.mapped != nullptr; });
   const bool passive = self_test_seconds_ < kAwaySeconds / 2;
   return fmt::format(
-      "osc/{}, {} of {} other ranks through shared memory; a read from a rank outside of MPI took {:.0f} us: "
+      "osc/{}, {} of {} other ranks through shared memory; a read from a rank outside of MPI took {:.1f} us: "
       "progress {}",
       component_, mapped, peers_.size() - 1, self_test_seconds_ * 1e6,
       passive ? "is passive" : "comes from the communication threads");
