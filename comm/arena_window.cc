@@ -312,12 +312,13 @@ void ArenaWindow::test_progress() {
 std::string ArenaWindow::description() const {
   const auto mapped =
       std::count_if(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.mapped != nullptr; });
+  const bool small_pages = mapped > 0 && mapped_at_once_ == kPagesMappedAtOnce;
   const bool passive = self_test_seconds_ < kAwaySeconds / 2;
   return fmt::format(
-      "osc/{}, {} of {} other ranks through shared memory; a read from a rank outside of MPI took {:.1f} us: "
+      "osc/{}, {} of {} other ranks through shared memory{}; a read from a rank outside of MPI took {:.1f} us: "
       "progress {}",
-      component_, mapped, peers_.size() - 1, self_test_seconds_ * 1e6,
-      passive ? "is passive" : "comes from the communication threads");
+      component_, mapped, peers_.size() - 1, small_pages ? " in small pages (README: Several ranks)" : "",
+      self_test_seconds_ * 1e6, passive ? "is passive" : "comes from the communication threads");
 }
 
 }  // namespace shoal
