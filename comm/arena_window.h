@@ -40,6 +40,8 @@ class ArenaWindow {
   // Null: what is being read in place already is as much as may be, three quarters of what may be mapped or less.
   const std::byte* begin_in_place(unsigned rank, std::uint64_t offset, std::uint64_t bytes);
   void end_in_place(unsigned rank, const std::byte* memory, std::uint64_t bytes);
+  // How much one look at them maps, and counts, at most: a piece of the pages beside it, or a huge one.
+  std::uint64_t mapped_at_once() const { return mapped_at_once_; }
   // The share of --ram that is well spent on it.
   static std::uint64_t mapped_share(std::uint64_t ram_bytes);
 

@@ -82,7 +82,7 @@ TEST_F(FreeRanks, WaitForASlowOneOnlyWhereTheyWouldBeTooFarAhead) {
   ASSERT_TRUE(far.is_object());
   EXPECT_EQ(held_back(far, 0), 0U);
   EXPECT_EQ(held_back(far, 1), 0U);
-  EXPECT_GT(far["staleness"]["max"], 2) << "more than the bound below lets it be ahead";
+  EXPECT_GE(far["staleness"]["max"], 4) << "its last round begins while the other is in its first or second";
   const auto near = run_with("2");
   ASSERT_TRUE(near.is_object());
   EXPECT_GT(held_back(near, 0), 0U);
